@@ -1,0 +1,1 @@
+"""Load agents: meters, PIE, detector, mediator, PRESS and migration live here."""

@@ -1,0 +1,65 @@
+"""What a gateway counts, each with its meaning; docs/operations.md lists them, and a test keeps it so.
+
+A counter of failures is counted by reason, so that an operator sees not only that but why.
+"""
+
+from collections import Counter
+from typing import Final
+
+COUNTERS: Final = {
+    "publications_in": "publications taken in from the local broker",
+    "publications_refused": "publications of the local broker not taken in, by reason",
+    "publications_received": "publications received from neighbours, duplicates not counted",
+    "publications_matched": "publications that somebody here or beyond a link wanted",
+    "publications_forwarded": "publications sent over links, once for each link",
+    "publications_dropped": "publications not sent on or not delivered, by reason",
+    "publications_dead": "publications on which a plugin failed twice, put on the gateway's dead topic",
+    "duplicates": "publications that had come before, dropped",
+    "deliveries": "publications given to local subscribers, once for each subscriber",
+    "payloads_undecodable": "payloads that their codec could not read: delivered by topic alone",
+    "plugin_failures": "calls of a plugin that raised, by plugin",
+    "subscriptions_established": "subscriptions that every gateway in reach routes for",
+    "subscriptions_refused": "subscriptions or records refused, by reason",
+    "subscriptions_expired": "subscriptions ended because their lease ran out",
+    "announcements_sent": "subscriptions announced to neighbours",
+    "announcements_withheld": "subscriptions not announced because another that was covers them",
+    "withdrawals_sent": "announcements taken back",
+    "frames_sent": "frames written to links",
+    "frames_received": "frames read from links and obeyed",
+    "frames_refused": "frames from links refused, by reason",
+    "frames_stale": "frames of a conversation that is over, or repeated, dropped",
+    "link_resets": "conversations begun anew after frames were missing or the neighbour restarted",
+    "controls_received": "control publications of agents received",
+    "controls_refused": "control publications an agent asked for that were refused, by reason",
+    "flushes_expired": "unsubscriptions carried out although a neighbour had not confirmed in time",
+    "local_publishes_dropped": "messages for the local broker that its connection could not take, by reason",
+    "link_frames_dropped": "frames for a neighbour that its connection could not take, by reason",
+}
+"""Every counter by name, with its meaning."""
+
+
+class Counters:
+    """The counts of one gateway."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, name: str, reason: str = "", amount: int = 1) -> None:
+        """Count; `name` must be one of COUNTERS."""
+        assert name in COUNTERS, name
+        self._counts[name, reason] += amount
+
+    def total(self, name: str) -> int:
+        """Return a counter's value, over all its reasons."""
+        assert name in COUNTERS, name
+        return sum(count for (counted, _), count in self._counts.items() if counted == name)
+
+    def reasons(self, name: str) -> dict[str, int]:
+        """Return a counter's values by reason."""
+        return {reason: count for (counted, reason), count in sorted(self._counts.items()) if counted == name}
+
+    def snapshot(self) -> dict[str, int]:
+        """Return all values, `name` or `name.reason`, in the order of their names."""
+        return {
+            f"{name}.{reason}" if reason else name: count for (name, reason), count in sorted(self._counts.items())
+        }

@@ -1,0 +1,50 @@
+"""Everything that can happen to a gateway's core: events are in the past tense, and those of the data path carry batches."""
+
+from msgspec import Struct
+
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.publication import Incoming
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """The gateway's own connection to its broker is up for the first time."""
+
+
+class PublishesReceived(Struct, frozen=True, kw_only=True):
+    """Clients published on the local broker."""
+
+    publications: tuple[Incoming, ...]
+
+
+class RecordReceived(Struct, frozen=True, kw_only=True):
+    """A client wrote, or deleted (no bytes), its subscription record."""
+
+    client: ClientId
+    data: bytes
+
+
+class FramesReceived(Struct, frozen=True, kw_only=True):
+    """A neighbour wrote frames to our link topic, in this order; `sender` is by the topic."""
+
+    sender: GatewayId
+    frames: tuple[bytes, ...]
+    urgent: bool = False
+
+
+class LinkConnected(Struct, frozen=True, kw_only=True):
+    """We can write to a neighbour's broker."""
+
+    neighbour: GatewayId
+
+
+class LinkLost(Struct, frozen=True, kw_only=True):
+    """We can no longer write to a neighbour's broker, or its gateway is gone."""
+
+    neighbour: GatewayId
+
+
+class Woke(Struct, frozen=True, kw_only=True):
+    """The time that the last WakeAt asked for has come."""
+
+
+Event = Started | PublishesReceived | RecordReceived | FramesReceived | LinkConnected | LinkLost | Woke

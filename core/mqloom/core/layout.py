@@ -1,0 +1,73 @@
+"""Where things are on a broker: every topic that MQLoom itself uses, built and read here and nowhere else."""
+
+from typing import Final, NamedTuple
+
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.topics import decode_id, encode_id
+
+RESERVED: Final = "mqloom"
+"""The first level of all our topics; data topics must not touch it."""
+
+ROOT: Final = f"{RESERVED}/v1"
+
+
+class LinkTopic(NamedTuple):
+    """What the topic of a frame says: who sent it, and whether it is urgent."""
+
+    sender: GatewayId
+    urgent: bool
+
+
+def records(gateway: GatewayId) -> str:
+    """Return the topic filter by which a gateway reads its clients' subscription records."""
+    return f"{_of(gateway)}/sub/+"
+
+
+def record(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic of one client's subscription record (retained)."""
+    return f"{_of(gateway)}/sub/{encode_id(client)}"
+
+
+def record_client(gateway: GatewayId, topic: str) -> ClientId:
+    """Return whose record this topic holds; raises TopicError."""
+    return ClientId(decode_id(topic.removeprefix(f"{_of(gateway)}/sub/")))
+
+
+def out(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic on which a client receives envelopes; plain payloads come below it, under their own topic."""
+    return f"{_of(gateway)}/out/{encode_id(client)}"
+
+
+def control(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic on which a gateway answers a client."""
+    return f"{_of(gateway)}/ctl/{encode_id(client)}"
+
+
+def link(receiver: GatewayId, sender: GatewayId, *, urgent: bool = False) -> str:
+    """Return the topic, on the receiver's broker, to which a neighbour writes its frames."""
+    return f"{_of(receiver)}/link/{encode_id(sender)}" + ("/urgent" if urgent else "")
+
+
+def links(receiver: GatewayId) -> tuple[str, str]:
+    """Return the topic filters by which a gateway reads its neighbours' frames, ordinary and urgent."""
+    return f"{_of(receiver)}/link/+", f"{_of(receiver)}/link/+/urgent"
+
+
+def link_sender(receiver: GatewayId, topic: str) -> LinkTopic:
+    """Return who wrote to this link topic; raises TopicError."""
+    sender, _, rest = topic.removeprefix(f"{_of(receiver)}/link/").partition("/")
+    return LinkTopic(GatewayId(decode_id(sender)), rest == "urgent")
+
+
+def status(gateway: GatewayId) -> str:
+    """Return the topic of a gateway's status (retained, and its last will)."""
+    return f"{_of(gateway)}/status"
+
+
+def dead(gateway: GatewayId, topic: str) -> str:
+    """Return where a publication on which a plugin failed twice is put: below it its own topic, payload untouched."""
+    return f"{_of(gateway)}/dead/{topic}"
+
+
+def _of(gateway: GatewayId) -> str:
+    return f"{ROOT}/{encode_id(gateway)}"

@@ -1,0 +1,72 @@
+"""Every bound of the protocol in one place; what happens at a bound is said beside it."""
+
+from typing import Final
+
+ID_LENGTH_MAX: Final = 128
+"""Characters in a gateway's, client's or subscription's name; longer: refused."""
+
+TOPIC_LENGTH_MAX: Final = 15_000
+"""Characters in a topic or topic filter: with our prefix it stays under MQTT's 65,535 bytes; longer: not taken in."""
+
+PAYLOAD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A larger publication stays on its own broker: it is not taken in, and counted."""
+
+USER_PROPERTIES_MAX: Final = 64
+"""A publication with more MQTT 5 user properties is not taken in, and counted."""
+
+PROPERTY_LENGTH_MAX: Final = 4_096
+"""Characters in a content type, or in the name or value of a user property; a publication with more is not taken in."""
+
+FILTER_TEXT_MAX: Final = 8_192
+"""Characters in a WHERE; longer: refused with a message."""
+
+FRAME_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A larger frame is refused by its receiver."""
+
+FRAME_BYTES_TARGET: Final = 256 * 1024
+"""A sender starts another frame when this many bytes of payload are in one."""
+
+FRAME_MESSAGES_MAX: Final = 1_024
+"""A sender starts another frame after this many messages; a receiver refuses more."""
+
+HOPS_MAX: Final = 64
+"""A publication that crossed this many links is dropped, and counted: the primary network must have a cycle."""
+
+CONTROL_BYTES_MAX: Final = 64 * 1024
+"""The body of one control publication; an agent that sends a larger one is refused."""
+
+CONTROL_HOPS_MAX: Final = 64
+"""The largest time to live of a control publication."""
+
+SEEN_WINDOW: Final = 65_536
+"""How far a publication may lag behind its origin's newest and still be told from a duplicate; older: dropped, counted."""
+
+SEEN_ORIGINS_MAX: Final = 4_096
+"""Origins remembered for duplicate removal; past that the one unheard of for longest is forgotten."""
+
+RECORD_BYTES_MAX: Final = 1024 * 1024
+"""A client's subscription record; larger: refused."""
+
+RECORD_SUBSCRIPTIONS_MAX: Final = 1_000
+"""Subscriptions in one client's record; more: refused."""
+
+CLIENTS_MAX: Final = 100_000
+"""Clients with subscriptions at one gateway; a newcomer past that is refused."""
+
+LINK_GRACE_S: Final = 5.0
+"""How long a link that is not there yet, or lost, is waited for before the federation goes on without it."""
+
+HELLO_EVERY_S: Final = 2.0
+"""How often a gateway greets a neighbour that has not answered."""
+
+FLUSH_DEADLINE_S: Final = 10.0
+"""How long an unsubscription waits for publications under way before it is carried out anyway."""
+
+DRIVER_BATCH_MAX: Final = 512
+"""Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
+
+DRIVER_BACKLOG_MAX: Final = 50_000
+"""Messages a driver holds for its core; past that it stops reading from the broker until half are done."""
+
+LINK_QUEUE_MAX: Final = 10_000
+"""Frames a driver holds for a link that is not connected; past that new ones are dropped, and counted."""

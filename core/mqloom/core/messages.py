@@ -1,0 +1,73 @@
+"""The messages between neighbouring gateways, in the order in which a link begins, lives and ends.
+
+A link is a FIFO of frames in each direction. Announcements, withdrawals and publications share it, so that a table
+and the publications routed by it are never out of step. Tags are part of the wire format: never reuse one.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mqloom.core.ids import Conversation, GatewayName, Number, SubscriptionKey
+from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX, FILTER_TEXT_MAX
+from mqloom.core.publication import Publication, TopicText
+
+
+class Hello(Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """Greets a neighbour; `heard` is the conversation of the neighbour's that we follow, if any."""
+
+    heard: Conversation | None
+
+
+class Announce(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """Somebody on the sender's side wants this; answered by Established."""
+
+    key: SubscriptionKey
+    topics: TopicText
+    where: Annotated[str, Meta(max_length=FILTER_TEXT_MAX)]
+
+
+class Synced(Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """The sender has announced everything it had: what it did not name again is gone."""
+
+
+class Withdraw(Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """Nobody on the sender's side needs this announcement any more (another may stand in for it)."""
+
+    key: SubscriptionKey
+
+
+class Established(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """Every gateway behind the sender now routes for this announcement."""
+
+    key: SubscriptionKey
+
+
+class Flush(Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """Asks everybody behind the receiver to answer once all publications that entered before are on their way."""
+
+    gateway: GatewayName
+    epoch: Number
+    number: Number
+
+
+class Flushed(Struct, frozen=True, array_like=True, tag=8, gc=False):
+    """Everybody behind the sender has answered that Flush: what entered there before it has been sent already."""
+
+    gateway: GatewayName
+    epoch: Number
+    number: Number
+
+
+class Control(Struct, frozen=True, array_like=True, tag=9, gc=False):
+    """A control publication of an agent: it goes to the agents of that name, `hops_left` links far at most."""
+
+    origin: GatewayName
+    epoch: Number
+    number: Number
+    hops_left: Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
+    agent: Annotated[str, Meta(min_length=1, max_length=64)]
+    body: Annotated[bytes, Meta(max_length=CONTROL_BYTES_MAX)]
+
+
+Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control

@@ -1,0 +1,104 @@
+"""What clients and their gateway say to each other: subscription records, answers, and envelopes.
+
+Records and answers are JSON, so that any MQTT client and any person can write and read them. Envelopes, which only
+our own client reads, are MessagePack with a version byte, several publications in one.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mqloom.core.errors import RecordError
+from mqloom.core.limits import ID_LENGTH_MAX, RECORD_BYTES_MAX, RECORD_SUBSCRIPTIONS_MAX
+from mqloom.core.publication import Publication
+
+Name = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
+Format = Literal["plain", "frame"]
+
+
+class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One subscription as a client writes it; the filter is parsed by the gateway, which answers for each by name."""
+
+    topics: str
+    where: str = ""
+
+
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that a client wants, by names of its own choice; a new record replaces the one before.
+
+    `plain` gives the raw payload below `out/CLIENT/` under its own topic, `frame` envelopes with ids.
+    After `lease_s` seconds without a new record the subscriptions end; 0 is until deleted.
+    """
+
+    subscriptions: Annotated[dict[Name, Wish], Meta(max_length=RECORD_SUBSCRIPTIONS_MAX)]
+    format: Format = "plain"
+    qos: Annotated[int, Meta(ge=0, le=1)] = 1
+    lease_s: Annotated[float, Meta(ge=0, le=86_400 * 366)] = 0
+
+
+class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a gateway says of one subscription (`name`), or of a whole record that cannot be read (no name)."""
+
+    answer: Literal["established", "refused", "ended"]
+    name: str = ""
+    problem: str = ""
+    column: int | UnsetType = UNSET
+
+
+class Delivered(Struct, frozen=True, array_like=True, gc=False):
+    """One publication in an envelope, and the names of the client's subscriptions that asked for it."""
+
+    publication: Publication
+    names: tuple[str, ...]
+
+
+ENVELOPE_VERSION: Final = 1
+
+_record_decoder = msgspec.json.Decoder(Record)
+_answer_decoder = msgspec.json.Decoder(Answer)
+_envelope_decoder = msgspec.msgpack.Decoder(tuple[Delivered, ...])
+_envelope_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_record(record: Record) -> bytes:
+    """Return the JSON of a record."""
+    return msgspec.json.encode(record)
+
+
+def decode_record(data: bytes) -> Record:
+    """Return the record in `data`; raises RecordError."""
+    if len(data) > RECORD_BYTES_MAX:
+        raise RecordError(f"{len(data)} bytes, the bound is {RECORD_BYTES_MAX}")
+    try:
+        return _record_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f'{error}; it must look like {{"subscriptions": {{"NAME": {{"topics": "a/#"}}}}}}') from None
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Return the JSON of an answer."""
+    return msgspec.json.encode(answer)
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Return the answer in `data`; raises RecordError."""
+    try:
+        return _answer_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_envelope(delivered: list[Delivered]) -> bytes:
+    """Return the bytes of an envelope."""
+    return bytes([ENVELOPE_VERSION]) + _envelope_encoder.encode(delivered)
+
+
+def decode_envelope(data: bytes) -> tuple[Delivered, ...]:
+    """Return what an envelope holds; raises RecordError."""
+    if not data or data[0] != ENVELOPE_VERSION:
+        raise RecordError(f"an envelope of format {data[:1].hex() or 'none'}, this client reads {ENVELOPE_VERSION}")
+    try:
+        return _envelope_decoder.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None

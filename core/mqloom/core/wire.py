@@ -1,0 +1,85 @@
+"""Frames: how messages are packed for a link, and how whatever arrives there is unpacked or refused.
+
+A frame is one byte of format version and a MessagePack array. Everything in it is bounded by the messages' own types,
+so that a decoded frame is a valid one; anything else raises FrameError with a reason that is counted.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mqloom.core.errors import FrameError
+from mqloom.core.ids import Conversation, GatewayName, Number
+from mqloom.core.limits import FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
+from mqloom.core.messages import Announce, Control, Message
+from mqloom.core.publication import Publication
+
+VERSION: Final = 1
+"""The format that this release writes and reads."""
+
+REFUSALS: Final = {
+    "empty": "a frame without a byte",
+    "oversized": f"a frame of more than {FRAME_BYTES_MAX} bytes",
+    "version": "a frame in a format that this release does not read",
+    "malformed": "bytes that are no frame, or a value outside its bounds",
+    "sender": "a frame that names another sender than the topic it came by",
+    "stranger": "a frame from a gateway that is no neighbour",
+}
+"""The reasons for which a frame is refused, each with its meaning."""
+
+
+class Frame(Struct, frozen=True, array_like=True, gc=False):
+    """Messages in order, and the place of this frame in its sender's conversation."""
+
+    sender: GatewayName
+    conversation: Conversation
+    sequence: Number
+    messages: Annotated[tuple[Message, ...], Meta(max_length=FRAME_MESSAGES_MAX)]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Frame)
+_VERSION_BYTE: Final = bytes([VERSION])
+
+
+def encode(frame: Frame) -> bytes:
+    """Return the bytes of a frame."""
+    return _VERSION_BYTE + _encoder.encode(frame)
+
+
+def decode(data: bytes) -> Frame:
+    """Return the frame in `data`; raises FrameError with one of REFUSALS."""
+    if not data:
+        raise FrameError("empty", "nothing in it")
+    if len(data) > FRAME_BYTES_MAX:
+        raise FrameError("oversized", f"{len(data)} bytes, the bound is {FRAME_BYTES_MAX}")
+    if data[0] != VERSION:
+        raise FrameError("version", f"format {data[0]}, this gateway reads format {VERSION}: upgrade the older side")
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError("malformed", str(error)) from None
+
+
+def batches(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """Cut messages, in order, into pieces that fit into one frame each."""
+    start, size = 0, 0
+    for index, message in enumerate(messages):
+        weight = _weight(message)
+        if (size + weight > FRAME_BYTES_TARGET and index > start) or index - start == FRAME_MESSAGES_MAX:
+            yield tuple(messages[start:index])
+            start, size = index, 0
+        size += weight
+    if start < len(messages):
+        yield tuple(messages[start:])
+
+
+def _weight(message: Message) -> int:
+    """Estimate a message's bytes from its large parts only; what is left out is far under FRAME_BYTES_TARGET."""
+    if isinstance(message, Publication):
+        return len(message.payload) + 4 * len(message.topic)
+    if isinstance(message, Announce):
+        return 4 * (len(message.topics) + len(message.where))
+    return len(message.body) if isinstance(message, Control) else 0

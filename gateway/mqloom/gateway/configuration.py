@@ -1,0 +1,169 @@
+"""`federation.toml` as typed structures: read here, checked in `configuration_checks`, told in docs/configuration.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, field
+
+from mqloom.core.errors import ConfigurationError
+from mqloom.core.ids import GatewayId, GatewayName
+from mqloom.gateway.tables import Entry, nearest, read_table, read_tables, read_toml
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class FederationTable(Struct, frozen=True, kw_only=True):
+    """[federation]: what holds for all gateways."""
+
+    name: Text
+    data: Annotated[list[str], Meta(min_length=1)]
+    matcher: str = "scan"
+    overlay: str = "tree"
+    telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+
+
+class CodecTable(Struct, frozen=True, kw_only=True):
+    """[[codecs]]: how the payloads below a topic filter are read; the first that matches is used."""
+
+    topics: str
+    codec: str
+
+
+class BrokerTable(Struct, frozen=True, kw_only=True):
+    """[[brokers]]: a broker, and so the gateway beside it."""
+
+    id: GatewayName
+    host: Text = "127.0.0.1"
+    port: Port = 1883
+    adapter: str = "mqtt"
+    username: str = ""
+    password_env: str = ""
+
+
+class LinkTable(Struct, frozen=True, kw_only=True):
+    """[[links]]: a primary link between two brokers."""
+
+    between: Annotated[list[GatewayName], Meta(min_length=2, max_length=2)]
+
+
+class SubscriptionTable(Struct, frozen=True, kw_only=True):
+    """[[subscriptions]]: what matches anywhere is republished on this broker, below the topic `into`."""
+
+    broker: str
+    topics: str
+    into: str
+    where: str = ""
+
+
+class PluginsTable(Struct, frozen=True, kw_only=True):
+    """[plugins]: what is loaded besides the installed ones, what is not, and everybody's settings."""
+
+    files: list[str] = field(default_factory=list)
+    directory: str = "plugins.d"
+    disabled: list[str] = field(default_factory=list)
+    settings: dict[str, dict[str, object]] = field(default_factory=dict)
+
+
+class Configuration(Struct, frozen=True, kw_only=True):
+    """A federation as its operator describes it. Paths in it are relative to `folder`."""
+
+    source: str
+    folder: Path
+    federation: FederationTable
+    brokers: list[BrokerTable]
+    links: list[LinkTable]
+    codecs: list[CodecTable]
+    plugins: PluginsTable
+    subscriptions: list[SubscriptionTable]
+
+    def broker(self, gateway: str) -> BrokerTable:
+        """Return one broker; raises ConfigurationError if there is none of that id."""
+        for broker in self.brokers:
+            if broker.id == gateway:
+                return broker
+        hint = nearest(gateway, [broker.id for broker in self.brokers])
+        raise ConfigurationError(self.source, (f"there is no broker {gateway!r}; {hint}",))
+
+    def neighbours(self, gateway: GatewayId) -> list[GatewayId]:
+        """Return a broker's neighbours over primary links, in the order of the configuration."""
+        return [other for link in self.links for other in link.between if gateway in link.between and other != gateway]
+
+    def plugin_settings(self) -> Mapping[str, Mapping[str, object]]:
+        """Return everybody's settings, by plugin."""
+        return self.plugins.settings
+
+
+TABLES: Final[Mapping[str, type[Struct]]] = {
+    "federation": FederationTable,
+    "codecs": CodecTable,
+    "brokers": BrokerTable,
+    "links": LinkTable,
+    "plugins": PluginsTable,
+    "subscriptions": SubscriptionTable,
+}
+"""Every table of the file, by name."""
+
+DEFAULT_CODECS: Final = (Entry("codecs (the default)", CodecTable(topics="#", codec="json"), sound=True),)
+"""What holds in a file without [[codecs]]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What could be read of a file, mistakes or not, so that its meaning can be checked together with its form."""
+
+    source: str
+    folder: Path
+    federation: FederationTable | None
+    brokers: list[Entry[BrokerTable]]
+    links: list[Entry[LinkTable]]
+    codecs: list[Entry[CodecTable]]
+    plugins: PluginsTable | None
+    subscriptions: list[Entry[SubscriptionTable]]
+    problems: tuple[str, ...]
+
+    def finish(self) -> Configuration:
+        """Return the configuration; raises ConfigurationError if its form has mistakes."""
+        if self.problems:
+            raise ConfigurationError(self.source, self.problems)
+        assert self.federation is not None
+        assert self.plugins is not None
+        return Configuration(
+            source=self.source,
+            folder=self.folder,
+            federation=self.federation,
+            brokers=[entry.table for entry in self.brokers if entry.table is not None],
+            links=[entry.table for entry in self.links if entry.table is not None],
+            codecs=[entry.table for entry in self.codecs if entry.table is not None],
+            plugins=self.plugins,
+            subscriptions=[entry.table for entry in self.subscriptions if entry.table is not None],
+        )
+
+
+def read_draft(path: Path) -> Draft:
+    """Return what is in a file, its form checked; raises ConfigurationError only if it is no TOML at all."""
+    document = read_toml(path)
+    problems = [f"unknown table {key!r}; {nearest(key, TABLES)}" for key in document if key not in TABLES]
+    federation = None
+    if "federation" in document:
+        federation = read_table(FederationTable, document["federation"], "federation", problems)
+    else:
+        problems.append("table [federation] is missing; it needs at least `name` and `data`")
+    wrong_plugins: list[str] = []
+    plugins = read_table(PluginsTable, document.get("plugins", {}), "plugins", wrong_plugins)
+    codecs = list(DEFAULT_CODECS)
+    if "codecs" in document:
+        codecs = read_tables(CodecTable, document["codecs"], "codecs", problems)
+    return Draft(
+        source=str(path),
+        folder=path.resolve().parent,
+        federation=federation,
+        brokers=read_tables(BrokerTable, document.get("brokers", []), "brokers", problems),
+        links=read_tables(LinkTable, document.get("links", []), "links", problems),
+        codecs=codecs,
+        plugins=None if wrong_plugins else plugins,  # in half, it would load half the plugins
+        subscriptions=read_tables(SubscriptionTable, document.get("subscriptions", []), "subscriptions", problems),
+        problems=(*problems, *wrong_plugins),
+    )

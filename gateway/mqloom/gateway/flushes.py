@@ -1,0 +1,150 @@
+"""Unsubscribing without losing what is under way: a wave through the federation that comes back behind it.
+
+Theory of operation. Publications that entered anywhere before somebody unsubscribed may still be on their way. So the
+gateway of the unsubscriber first sends Flush to its neighbours, who pass it on; the last ones answer Flushed, and a
+gateway answers when all it asked have. Links are in order, hence everything that entered before the wave came by
+arrives before the answer. Then the subscription is removed.
+
+One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
+not waited for, and after FLUSH_DEADLINE_S nobody is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.limits import FLUSH_DEADLINE_S
+from mqloom.core.messages import Flush, Flushed
+from mqloom.gateway.interfaces import Overlay
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.outbox import Outbox
+
+RELAYS_MAX: Final = 4_096
+"""Waves of other gateways in our hands; past that the oldest is let go, and its gateway's deadline ends it."""
+
+
+@dataclass(slots=True)
+class _Wave:
+    """Somebody's Flush: who asked us (None: ourselves), and who has not answered us."""
+
+    asked_by: GatewayId | None
+    number: int
+    epoch: int
+    waiting: set[GatewayId]
+
+
+class Flushes:
+    """The waves of one gateway: its own, and those it passes on."""
+
+    def __init__(
+        self, gateway: GatewayId, epoch: int, overlay: Overlay, outbox: Outbox, journal: Journal
+    ) -> None:
+        self._gateway = gateway
+        self._epoch = epoch
+        self._overlay = overlay
+        self._outbox = outbox
+        self._journal = journal
+        self._reachable: set[GatewayId] = set()
+        self._number = 0
+        self._own: _Wave | None = None
+        self._deadline: float | None = None
+        self._closing: list[SubscriptionKey] = []  # behind the wave under way
+        self._next: list[SubscriptionKey] = []  # behind the one after
+        self._done: list[SubscriptionKey] = []
+        self._relayed: dict[GatewayId, _Wave] = {}
+
+    def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
+        """Let subscriptions end behind a wave; `finished` names them when it has come back."""
+        if keys:
+            self._next.extend(keys)
+            self._begin(now)
+
+    def passed(self, sender: GatewayId, flush: Flush) -> None:
+        """A neighbour asks: pass it on, answer at once where there is nobody further."""
+        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
+        self._relayed.pop(flush.gateway, None)
+        if not wave.waiting:
+            self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
+            return
+        if len(self._relayed) >= RELAYS_MAX:
+            del self._relayed[next(iter(self._relayed))]
+        self._relayed[flush.gateway] = wave
+        for target in self._overlay.spread(sender):
+            if target in wave.waiting:
+                self._outbox.post(target, [flush])
+
+    def answered(self, sender: GatewayId, flushed: Flushed, now: float) -> None:
+        """A neighbour answers; an answer to a wave that is over changes nothing."""
+        wave = self._own if flushed.gateway == self._gateway else self._relayed.get(flushed.gateway)
+        if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
+            wave.waiting.discard(sender)
+            self._settle(now)
+
+    def reach(self, neighbour: GatewayId) -> None:
+        """A neighbour can be asked from now on."""
+        self._reachable.add(neighbour)
+
+    def lose(self, neighbour: GatewayId, now: float) -> None:
+        """A neighbour is out of reach: it is not waited for, and its own questions are moot."""
+        self._reachable.discard(neighbour)
+        self._relayed = {origin: wave for origin, wave in self._relayed.items() if wave.asked_by != neighbour}
+        for wave in (self._own, *self._relayed.values()):
+            if wave is not None:
+                wave.waiting.discard(neighbour)
+        self._settle(now)
+
+    def wake(self, now: float) -> None:
+        """Carry out what waited too long."""
+        if self._own is not None and self._deadline is not None and now >= self._deadline:
+            missing = ", ".join(sorted(self._own.waiting))
+            self._journal.refuse(
+                "flushes_expired", missing, f"no answer from {missing} in {FLUSH_DEADLINE_S:g} s: unsubscribed anyway"
+            )
+            self._own.waiting.clear()
+            self._settle(now)
+
+    def finished(self) -> list[SubscriptionKey]:
+        """Return the subscriptions that may be removed since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    @property
+    def deadline(self) -> float | None:
+        """When `wake` must be called."""
+        return self._deadline
+
+    def check(self) -> None:
+        """State the invariants: no wave without somebody to wait for, nothing waiting without a wave."""
+        assert self._own is None or self._own.waiting
+        assert all(wave.waiting for wave in self._relayed.values())
+        assert self._own is not None or not (self._closing or self._next)
+        assert (self._own is None) == (self._deadline is None)
+
+    def _begin(self, now: float) -> None:
+        if self._own is not None or not self._next:
+            return
+        self._number += 1
+        self._closing, self._next = self._next, []
+        self._own = _Wave(None, self._number, self._epoch, self._targets(None))
+        self._deadline = now + FLUSH_DEADLINE_S
+        for target in self._overlay.spread(None):
+            if target in self._own.waiting:
+                self._outbox.post(target, [Flush(self._gateway, self._epoch, self._number)])
+        self._settle(now)
+
+    def _settle(self, now: float) -> None:
+        """Answer or finish every wave that waits for nobody."""
+        for origin in [origin for origin, wave in self._relayed.items() if not wave.waiting]:
+            wave = self._relayed.pop(origin)
+            assert wave.asked_by is not None
+            self._outbox.post(wave.asked_by, [Flushed(origin, wave.epoch, wave.number)])
+        if self._own is not None and not self._own.waiting:
+            self._done += self._closing
+            self._closing = []
+            self._own = None
+            self._deadline = None
+            self._begin(now)
+
+    def _targets(self, source: GatewayId | None) -> set[GatewayId]:
+        return {target for target in self._overlay.spread(source) if target in self._reachable}

@@ -1,0 +1,165 @@
+"""What plugins build: the narrow shapes in which a gateway uses a codec, a matcher, an overlay, an agent, an adapter.
+
+A hook of `hookspecs.py` is asked once, at the start, and answers with one of the named kinds below; the configuration
+chooses among them by name. What they build is then called directly, in batches, with no hook call in between.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
+from mqloom.core.publication import Publication
+from mqloom.core.subscription import Subscription
+
+Attributes = Mapping[str, object]
+Settings = Mapping[str, object]
+
+
+class Content(NamedTuple):
+    """What a matcher sees of a publication; `attributes` is None where the payload could not be decoded."""
+
+    topic: str
+    attributes: Attributes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Turns a payload into attributes. `decode` raises ValueError for a payload that is not in its format."""
+
+    name: str
+    decode: Callable[[Publication], Attributes]
+
+
+class Matcher(Protocol):
+    """Tells which subscriptions want a publication: exactly those, every one of them."""
+
+    def add(self, key: SubscriptionKey, subscription: Subscription) -> None:
+        """Take a subscription in; the key is new."""
+        ...
+
+    def remove(self, key: SubscriptionKey) -> None:
+        """Forget a subscription; the key is known."""
+        ...
+
+    def match(self, batch: Sequence[Content]) -> Sequence[Collection[SubscriptionKey]]:
+        """Return the matching keys for each publication of the batch, in its order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MatcherKind:
+    """A matcher that the configuration can choose by name."""
+
+    name: str
+    build: Callable[[], Matcher]
+
+
+class Overlay(Protocol):
+    """Decides where announcements and publications go next. `source` is None for what began at this gateway."""
+
+    def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
+        """Return the neighbours to which a subscription from `source` travels on."""
+        ...
+
+    def route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        """Return the neighbours to which a publication from `source` goes, if those behind `wanted` asked for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayKind:
+    """An overlay that the configuration can choose by name; built with the gateway's id and its primary neighbours."""
+
+    name: str
+    build: Callable[[GatewayId, Sequence[GatewayId]], Overlay]
+
+
+class ControlReceived(NamedTuple):
+    """An agent of the same name at `origin` published `body`."""
+
+    origin: GatewayId
+    body: bytes
+
+
+class AgentWoke(NamedTuple):
+    """The time that an agent asked for has come; also its first event, at the start."""
+
+
+class PublishControl(NamedTuple):
+    """Send `body` to the agents of the same name on all gateways within `hops` links."""
+
+    body: bytes
+    hops: int
+
+
+class WakeAgentAt(NamedTuple):
+    """Send AgentWoke at this time; a later one replaces an earlier one."""
+
+    at: float
+
+
+AgentEvent = ControlReceived | AgentWoke
+AgentEffect = PublishControl | WakeAgentAt
+
+
+class Agent(Protocol):
+    """An internal subscriber with timers, which talks to its like on other gateways; a core without IO itself."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the agents of all gateways find each other."""
+        ...
+
+    def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
+        """Take an event, return what is to be done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeRequest:
+    """What an admission plugin is asked about."""
+
+    gateway: GatewayId
+    client: ClientId
+    name: str
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRecord:
+    """What a telemetry sink is given: a gateway's counts at a time."""
+
+    gateway: GatewayId
+    at: float
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens, and as whom we go there."""
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+
+
+class BrokerAdapter(Protocol):
+    """Makes sure of a broker: one that runs already, or one that it starts itself."""
+
+    async def start(self) -> None:
+        """Return when the broker can be connected to; raises ConnectionFailed if it never will."""
+        ...
+
+    async def stop(self) -> None:
+        """End what `start` began."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterKind:
+    """A broker adapter that the configuration can choose by name; built with the address it serves."""
+
+    name: str
+    build: Callable[[BrokerAddress], BrokerAdapter]

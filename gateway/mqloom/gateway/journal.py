@@ -1,0 +1,48 @@
+"""What a core counts and tells while it handles an event; the node hands the telling on as effects."""
+
+from collections.abc import Callable
+from typing import Literal, ParamSpec, TypeVar
+
+from mqloom.core.counters import Counters
+from mqloom.core.effects import Effect, Log
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class PluginFailed(Exception):  # noqa: N818 - an event between guard and caller, never seen by a user
+    """A guarded call raised; it has been counted and told already."""
+
+
+class Journal:
+    """The counters of one gateway, and the log lines of the event at hand."""
+
+    def __init__(self, counters: Counters) -> None:
+        self.counters = counters
+        self._effects: list[Effect] = []
+
+    def tell(self, level: Literal["info", "warning", "error"], text: str) -> None:
+        """Have a line logged."""
+        self._effects.append(Log(level=level, text=text))
+
+    def refuse(self, counter: str, reason: str, text: str) -> None:
+        """Count a refusal, and log it the 1st, 2nd, 4th, 8th... time: a flood must not fill the log."""
+        self.counters.add(counter, reason)
+        count = self.counters.reasons(counter)[reason]
+        if count & (count - 1) == 0:
+            self.tell("warning", f"{counter} ({reason}, {count} so far): {text}")
+
+    def guard(
+        self, plugin: str, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Call into a plugin; whatever it raises is counted under its name, logged, and becomes PluginFailed."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            self.refuse("plugin_failures", plugin, f"plugin {plugin} raised {type(error).__name__}: {error}")
+            raise PluginFailed(plugin) from error
+
+    def drain(self) -> list[Effect]:
+        """Return the log lines since the last call."""
+        effects, self._effects = self._effects, []
+        return effects

@@ -1,0 +1,210 @@
+"""The local side: clients and their records, standing subscriptions, and how a matched publication reaches each.
+
+A client's record is its whole wish. A new record is compared with the one before: what is new begins, what is gone or
+changed ends, the rest is untouched. Beginning comes before ending, so that a changed filter has no gap.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mqloom.core import layout
+from mqloom.core.effects import PublishLocally
+from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
+from mqloom.core.publication import Publication
+from mqloom.core.records import Delivered, Format, Record, Wish, encode_envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A subscription from the configuration: what matches is republished here below the topic `into`."""
+
+    topics: str
+    where: str
+    into: str
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client: how it wants to be served, and its subscriptions by name."""
+
+    format: Format
+    qos: int
+    lease_until: float | None
+    wishes: dict[str, tuple[Wish, SubscriptionKey]] = field(default_factory=dict)
+    keys: int = 0  # subscriptions that still deliver, those that are ending included
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose subscription a key is: a client's (by name), or a standing one's (`into`)."""
+
+    client: ClientId | None
+    name: str
+    into: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a new record changes: names that begin, keys that end, and keys that stay as they are."""
+
+    begin: dict[str, Wish]
+    end: list[SubscriptionKey]
+    stay: list[SubscriptionKey]
+
+
+class Subscribers:
+    """All local subscribers of one gateway."""
+
+    def __init__(self, gateway: GatewayId) -> None:
+        self._gateway = gateway
+        self._clients: dict[ClientId, _Client] = {}
+        self._owners: dict[SubscriptionKey, Owner] = {}
+        self._leases: list[tuple[float, ClientId]] = []  # a heap; entries of replaced leases are skipped
+
+    def compare(self, client: ClientId, record: Record, now: float) -> Difference:
+        """Note how the client wants to be served from now on, and return what its new record changes."""
+        known = self._clients.setdefault(client, _Client(record.format, record.qos, None))
+        known.format, known.qos = record.format, record.qos
+        known.lease_until = now + record.lease_s if record.lease_s else None
+        if known.lease_until is not None:
+            heapq.heappush(self._leases, (known.lease_until, client))
+        begin, end, stay = dict(record.subscriptions), [], []
+        for name, (wish, key) in known.wishes.items():
+            if record.subscriptions.get(name) == wish:
+                del begin[name]
+                stay.append(key)
+            else:
+                end.append(key)
+        return Difference(begin, end, stay)
+
+    def begin(self, client: ClientId, name: str, wish: Wish, key: SubscriptionKey) -> None:
+        """Take in one of a client's subscriptions; another of that name must be ending."""
+        known = self._clients[client]
+        known.wishes[name] = (wish, key)
+        known.keys += 1
+        self._owners[key] = Owner(client, name)
+
+    def begin_standing(self, standing: Standing, key: SubscriptionKey) -> None:
+        """Take in a subscription from the configuration."""
+        self._owners[key] = Owner(None, standing.into, standing.into)
+
+    def end(self, key: SubscriptionKey) -> None:
+        """A subscription is ending: its name is free again, but it delivers until it is forgotten."""
+        owner = self._owners[key]
+        assert owner.client is not None
+        wishes = self._clients[owner.client].wishes
+        if owner.name in wishes and wishes[owner.name][1] == key:
+            del wishes[owner.name]
+
+    def forget(self, key: SubscriptionKey) -> Owner:
+        """A subscription has ended: it delivers no more. Returns whose it was."""
+        owner = self._owners.pop(key)
+        assert owner.client is not None
+        self._clients[owner.client].keys -= 1
+        self.discard_idle(owner.client)
+        return owner
+
+    def discard_idle(self, client: ClientId) -> None:
+        """Forget a client without any subscription."""
+        known = self._clients.get(client)
+        if known is not None and not known.keys:
+            del self._clients[client]
+
+    def keys_of(self, client: ClientId) -> list[SubscriptionKey]:
+        """Return the keys of a client's subscriptions that are not ending."""
+        known = self._clients.get(client)
+        return [key for _, key in known.wishes.values()] if known is not None else []
+
+    def owner(self, key: SubscriptionKey) -> Owner:
+        """Return whose subscription this is."""
+        return self._owners[key]
+
+    def is_ending(self, key: SubscriptionKey) -> bool:
+        """Whether this subscription only waits to be forgotten."""
+        owner = self._owners[key]
+        if owner.client is None:
+            return False
+        current = self._clients[owner.client].wishes.get(owner.name)
+        return current is None or current[1] != key
+
+    def expired(self, now: float) -> list[ClientId]:
+        """Return the clients whose lease has run out, each once."""
+        clients = []
+        while self._leases and self._leases[0][0] <= now:
+            until, client = heapq.heappop(self._leases)
+            known = self._clients.get(client)
+            if known is not None and known.lease_until == until:
+                known.lease_until = None
+                clients.append(client)
+        return clients
+
+    @property
+    def deadline(self) -> float | None:
+        """When `expired` must be called."""
+        while self._leases:
+            until, client = self._leases[0]
+            known = self._clients.get(client)
+            if known is not None and known.lease_until == until:
+                return until
+            heapq.heappop(self._leases)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __contains__(self, client: ClientId) -> bool:
+        return client in self._clients
+
+    def check(self) -> None:
+        """State the invariants: every client owns what it counts, and every wish has an owner."""
+        owned = [owner.client for owner in self._owners.values() if owner.client is not None]
+        for client, known in self._clients.items():
+            assert known.keys == owned.count(client) > 0, client
+            for name, (_, key) in known.wishes.items():
+                assert self._owners[key] == Owner(client, name)
+        assert set(owned) == set(self._clients)
+
+    def deliver(self, matched: Iterable[tuple[Publication, list[SubscriptionKey]]]) -> tuple[list[PublishLocally], int]:
+        """Return what to publish locally for a batch, and how many deliveries that is.
+
+        A client gets a publication once, however many of its subscriptions match. The envelopes of a batch for one
+        client are one message.
+        """
+        effects: list[PublishLocally] = []
+        envelopes: dict[ClientId, list[Delivered]] = {}
+        count = 0
+        for publication, keys in matched:
+            names: dict[ClientId, set[str]] = {}
+            intos: dict[str, None] = {}
+            for key in keys:
+                owner = self._owners[key]
+                if owner.client is None:
+                    intos[owner.into] = None
+                else:
+                    names.setdefault(owner.client, set()).add(owner.name)
+            count += len(names) + len(intos)
+            effects += [_republished(publication, f"{into}/{publication.topic}", publication.qos) for into in intos]
+            for client, wanted_by in names.items():
+                known = self._clients[client]
+                if known.format == "plain":
+                    topic = f"{layout.out(self._gateway, client)}/{publication.topic}"
+                    effects.append(_republished(publication, topic, min(publication.qos, known.qos)))
+                else:
+                    delivered = Delivered(publication, tuple(sorted(wanted_by)))
+                    envelopes.setdefault(client, []).append(delivered)
+        for client, delivered_list in envelopes.items():
+            qos = min(self._clients[client].qos, max(each.publication.qos for each in delivered_list))
+            topic = layout.out(self._gateway, client)
+            effects.append(PublishLocally(topic=topic, payload=encode_envelope(delivered_list), qos=qos))
+        return effects, count
+
+
+def _republished(publication: Publication, topic: str, qos: int) -> PublishLocally:
+    return PublishLocally(
+        topic=topic,
+        payload=publication.payload,
+        qos=qos,
+        content_type=publication.content_type,
+        user_properties=publication.user_properties,
+    )

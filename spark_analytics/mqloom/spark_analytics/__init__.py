@@ -1,0 +1,1 @@
+"""Collector, ZeroMQ source for Spark and capacity analysis live here."""
