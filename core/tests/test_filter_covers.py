@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mqloom.core.filter import Filter
 from mqloom.core.filter.ranges import StringRange, after_prefix, strings
 
@@ -228,6 +227,7 @@ def test_covers_is_exact_for_ranges_of_one_attribute(one: str, other: str) -> No
 
 
 @given(one_attribute, one_attribute, one_attribute)
+@settings(deadline=None)
 def test_covering_is_transitive(one: str, other: str, third: str) -> None:
     wide, middle, narrow = Filter.parse(one), Filter.parse(other), Filter.parse(third)
     assert wide.covers(wide)

@@ -1,7 +1,6 @@
 """What parses, into what, and what does not, with the column and the words of the error."""
 
 import pytest
-
 from mqloom.core.errors import FilterError
 from mqloom.core.filter import And, Comparison, Filter, Like, Membership, Node, Or, Pattern, Presence
 from mqloom.core.filter.limits import DEPTH_MAX, DIGITS_MAX, TEXT_MAX, VALUES_MAX
@@ -121,7 +120,8 @@ def test_true_is_not_one() -> None:
 
 
 def test_a_filter_is_unequal_to_anything_else() -> None:
-    assert Filter.parse("x = 1") != "x = 1"
+    other: object = "x = 1"
+    assert Filter.parse("x = 1") != other
     assert Filter.parse("x = 1") != Filter.parse("x = '1'")
 
 
@@ -243,14 +243,13 @@ def test_the_deepest_filter_parses_again_from_its_canonical_text() -> None:
     text = deepest = "x NOT BETWEEN 1 AND 2"
     for level in range(DEPTH_MAX):
         text = f"a{level} = 1 AND ({text})" if level % 2 else f"a{level} = 1 OR ({text})"
-        try:
-            deep = Filter.parse(text)
-        except FilterError as error:
-            assert "multiplied out" in error.problem
+        if level == 39:
+            assert "multiplied out" in refusal(text).problem
             break
+        deep = Filter.parse(text)
         deepest = str(deep)
         assert Filter.parse(deepest) == deep
-    assert 10 < deepest.count("(") < DEPTH_MAX
+    assert 10 < deepest.count("(") < DEPTH_MAX // 2
 
 
 def test_nesting_side_by_side_is_not_deep() -> None:

@@ -3,9 +3,8 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mqloom.core.errors import TopicError
 from mqloom.core.topics import (
     TOPIC_BYTES_MAX,
@@ -142,6 +141,7 @@ def test_intersecting_is_exact_for_all_small_filters() -> None:
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_any_id_is_one_level_and_comes_back(text: str) -> None:
     level = encode_id(text)
     check_topic(level)
@@ -174,6 +174,7 @@ def test_a_lone_surrogate_is_no_id() -> None:
 
 
 @given(st.text(alphabet="ab%02F/+", max_size=8))
+@settings(deadline=None)
 def test_no_two_levels_are_one_id(text: str) -> None:
     try:
         decoded = decode_id(text)

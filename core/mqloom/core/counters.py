@@ -47,7 +47,8 @@ class Counters:
     def add(self, name: str, reason: str = "", amount: int = 1) -> None:
         """Count; `name` must be one of COUNTERS."""
         assert name in COUNTERS, name
-        self._counts[name, reason] += amount
+        if amount:
+            self._counts[name, reason] += amount
 
     def total(self, name: str) -> int:
         """Return a counter's value, over all its reasons."""

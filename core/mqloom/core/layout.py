@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mqloom.core.errors import TopicError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.topics import decode_id, encode_id
 
@@ -62,6 +63,19 @@ def link_sender(receiver: GatewayId, topic: str) -> LinkTopic:
 def status(gateway: GatewayId) -> str:
     """Return the topic of a gateway's status (retained, and its last will)."""
     return f"{_of(gateway)}/status"
+
+
+def all_status() -> str:
+    """Return the topic filter by which a client finds the gateway beside its broker."""
+    return f"{ROOT}/+/status"
+
+
+def status_gateway(topic: str) -> GatewayId:
+    """Return whose status this topic holds; raises TopicError."""
+    gateway, _, rest = topic.removeprefix(f"{ROOT}/").partition("/")
+    if rest != "status" or not topic.startswith(f"{ROOT}/"):
+        raise TopicError("not the topic of a gateway's status", topic)
+    return GatewayId(decode_id(gateway))
 
 
 def dead(gateway: GatewayId, topic: str) -> str:

@@ -1,7 +1,7 @@
-"""What clients and their gateway say to each other: subscription records, answers, and envelopes.
+"""What clients and their gateway say to each other: subscription records, answers, envelopes, and the gateway's status.
 
-Records and answers are JSON, so that any MQTT client and any person can write and read them. Envelopes, which only
-our own client reads, are MessagePack with a version byte, several publications in one.
+Records, answers and status are JSON, so that any MQTT client and any person can write and read them. Envelopes, which
+only our own client reads, are MessagePack with a version byte, several publications in one.
 """
 
 from typing import Annotated, Final, Literal
@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mqloom.core.errors import RecordError
+from mqloom.core.ids import GatewayName, Number
 from mqloom.core.limits import ID_LENGTH_MAX, RECORD_BYTES_MAX, RECORD_SUBSCRIPTIONS_MAX
 from mqloom.core.publication import Publication
 
@@ -46,6 +47,15 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     column: int | UnsetType = UNSET
 
 
+class Status(Struct, frozen=True, kw_only=True):
+    """What a gateway says of itself, retained; its last will is the same with `alive` false. More fields may follow."""
+
+    alive: bool
+    gateway: GatewayName
+    version: str
+    epoch: Number
+
+
 class Delivered(Struct, frozen=True, array_like=True, gc=False):
     """One publication in an envelope, and the names of the client's subscriptions that asked for it."""
 
@@ -57,6 +67,7 @@ ENVELOPE_VERSION: Final = 1
 
 _record_decoder = msgspec.json.Decoder(Record)
 _answer_decoder = msgspec.json.Decoder(Answer)
+_status_decoder = msgspec.json.Decoder(Status)
 _envelope_decoder = msgspec.msgpack.Decoder(tuple[Delivered, ...])
 _envelope_encoder = msgspec.msgpack.Encoder()
 
@@ -85,6 +96,19 @@ def decode_answer(data: bytes) -> Answer:
     """Return the answer in `data`; raises RecordError."""
     try:
         return _answer_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_status(status: Status) -> bytes:
+    """Return the JSON of a gateway's status."""
+    return msgspec.json.encode(status)
+
+
+def decode_status(data: bytes) -> Status:
+    """Return the status in `data`; raises RecordError."""
+    try:
+        return _status_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from None
 

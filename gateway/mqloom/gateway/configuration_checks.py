@@ -1,156 +1,94 @@
 """Whether a configuration describes a federation that can work: every mistake, each in a sentence with its place."""
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
-from mqloom.core.errors import ConfigurationError, FilterError, TopicError
-from mqloom.core.filter import Filter
+from mqloom.core.errors import FilterError, PluginError, TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.layout import RESERVED
-from mqloom.core.topics import check_topic, check_topic_filter, topic_filters_intersect
-from mqloom.gateway.configuration import Configuration, SubscriptionTable
+from mqloom.core.limits import HOPS_MAX
+from mqloom.core.subscription import Subscription
+from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
+from mqloom.gateway.configuration import BrokerTable, Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
 from mqloom.gateway.manager import Manager
+from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
+
+
+class Federation(NamedTuple):
+    """A configuration without mistakes, and the plugins it asks for."""
+
+    configuration: Configuration
+    manager: Manager
+
+
+def load_federation(path: Path) -> Federation:
+    """Return what a file describes, with its plugins loaded: what a gateway starts from.
+
+    Raises ConfigurationError with every mistake of form, of meaning, and of what plugins do not offer.
+    """
+    draft = read_draft(path)
+    problems = [*draft.problems, *_meaning_problems(draft)]
+    manager = None
+    if draft.plugins is not None:
+        try:
+            manager = load_manager(draft.folder, draft.plugins)
+            problems += _choice_problems(draft, manager)
+        except PluginError as error:
+            problems.append(str(error))
+    configuration = replace(draft, problems=tuple(problems)).finish()
+    assert manager is not None
+    return Federation(configuration, manager)
 
 
 def check_configuration(configuration: Configuration) -> None:
     """Check what needs no plugin; raises ConfigurationError with every mistake."""
-    problems = [
-        *_broker_problems(configuration),
-        *_link_problems(configuration),
-        *_data_problems(configuration),
-        *_codec_problems(configuration),
-        *_subscription_problems(configuration),
-    ]
-    if problems:
-        raise ConfigurationError(configuration.source, tuple(problems))
+    draft = Draft.of(configuration)
+    replace(draft, problems=tuple(_meaning_problems(draft))).finish()
 
 
 def check_choices(configuration: Configuration, manager: Manager) -> None:
-    """Check the names that plugins offer; raises ConfigurationError with every mistake."""
-    federation = configuration.federation
-    problems: list[str] = []
-
-    def choose(place: str, name: str, offered: Collection[str]) -> None:
-        if name not in offered:
-            problems.append(f"{place}: no plugin offers {name!r}; {nearest(name, offered)}")
-
-    choose("federation.matcher", federation.matcher, manager.matchers())
-    choose("federation.overlay", federation.overlay, manager.overlays())
-    for place, codec in _numbered("codecs", configuration.codecs):
-        choose(f"{place}.codec", codec.codec, manager.codecs())
-    for place, broker in _numbered("brokers", configuration.brokers):
-        choose(f"{place}.adapter", broker.adapter, manager.adapters())
-    loaded = [plugin.name for plugin in manager.plugins]
-    for name in configuration.plugins.settings:
-        if name not in loaded:
-            problems.append(f"plugins.settings.{name}: no plugin of this name is loaded; {nearest(name, loaded)}")
-    if problems:
-        raise ConfigurationError(configuration.source, tuple(problems))
+    """Check what plugins offer and say; raises ConfigurationError with every mistake, or PluginError."""
+    draft = Draft.of(configuration)
+    replace(draft, problems=tuple(_choice_problems(draft, manager))).finish()
 
 
-def _broker_problems(configuration: Configuration) -> Iterator[str]:
-    if not configuration.brokers:
-        yield "there is no broker: write at least one [[brokers]] with an `id`"
-    ids: dict[str, str] = {}
-    addresses: dict[tuple[str, int], str] = {}
-    for place, broker in _numbered("brokers", configuration.brokers):
-        if broker.id in ids:
-            yield f"{place}: id {broker.id!r} is taken by {ids[broker.id]}"
-        address = (broker.host, broker.port)
-        if address in addresses:
-            yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
-        ids.setdefault(broker.id, place)
-        addresses.setdefault(address, f"{place} ({broker.id})")
+def _meaning_problems(draft: Draft) -> Iterator[str]:
+    yield from _data_problems(draft)
+    yield from _codec_problems(draft)
+    yield from _broker_problems(draft)
+    yield from _link_problems(draft)
+    yield from _subscription_problems(draft)
+    yield from _plugin_problems(draft)
 
 
-def _link_problems(configuration: Configuration) -> Iterator[str]:
-    """Unknown ends, links to oneself, links twice; then cycles and splits, by joining groups link by link."""
-    ids = [broker.id for broker in configuration.brokers]
-    group = {broker: {broker} for broker in ids}
-    known: dict[frozenset[GatewayId], str] = {}
-    whole = True
-    for place, link in _numbered("links", configuration.links):
-        one, other = link.between
-        unknown = [end for end in link.between if end not in ids]
-        for end in unknown:
-            yield f"{place}: there is no broker {end!r}; {nearest(end, ids)}"
-        if unknown:
-            whole = False
-        elif one == other:
-            yield f"{place}: {one!r} is linked to itself"
-        elif frozenset(link.between) in known:
-            yield f"{place}: {one!r} and {other!r} are linked by {known[frozenset(link.between)]} already"
-        elif group[one] is group[other]:
-            yield f"{place}: closes a cycle, {one!r} and {other!r} are connected without it; primary links form a tree"
-        else:
-            known[frozenset(link.between)] = place
-            joined = group[one] | group[other]
-            for member in joined:
-                group[member] = joined
-    parts = {id(members): sorted(members) for members in group.values()}
-    if len(parts) > 1 and whole:
-        listed = " | ".join(", ".join(part) for part in sorted(parts.values()))
-        yield f"links: the primary network is split into {len(parts)} parts ({listed}); link them"
+# ---- topics ------------------------------------------------------------------------------------------------------
 
 
-def _data_problems(configuration: Configuration) -> Iterator[str]:
+def _data_problems(draft: Draft) -> Iterator[str]:
     valid: list[tuple[str, str]] = []
-    for index, topics in enumerate(configuration.federation.data, 1):
-        place = f"federation.data, item {index}"
+    for number, topics in enumerate(draft.federation.data if draft.federation is not None else (), 1):
+        place = f"federation.data#{number}"
         try:
             check_topic_filter(topics)
         except TopicError as error:
             yield f"{place}: {error}"
             continue
         if topic_filters_intersect(topics, f"{RESERVED}/#"):
-            yield f"{place}: {topics!r} includes {RESERVED}/, which is ours: name the topics that carry data"
+            yield f"{place}: {topics!r} includes {RESERVED}/, which is ours: name only the topics that carry data"
         valid.append((place, topics))
-    for (_, one), (place, other) in itertools.combinations(valid, 2):
+    for (first, one), (place, other) in itertools.combinations(valid, 2):
         if topic_filters_intersect(one, other):
-            yield f"{place}: {other!r} overlaps {one!r}: a publication would be taken in twice"
+            yield f"{place}: {other!r} overlaps {one!r} ({first}): a publication would be taken in twice"
 
 
-def _codec_problems(configuration: Configuration) -> Iterator[str]:
-    for place, codec in _numbered("codecs", configuration.codecs):
-        try:
-            check_topic_filter(codec.topics)
-        except TopicError as error:
-            yield f"{place}.topics: {error}"
-
-
-def _subscription_problems(configuration: Configuration) -> Iterator[str]:
-    ids = [broker.id for broker in configuration.brokers]
-    for place, subscription in _numbered("subscriptions", configuration.subscriptions):
-        if subscription.broker not in ids:
-            yield f"{place}: there is no broker {subscription.broker!r}; {nearest(subscription.broker, ids)}"
-        try:
-            Filter.parse(subscription.where)
-        except FilterError as error:
-            yield f"{place}.where, {error}: {subscription.where!r}"
-        yield from _topic_problems(configuration, place, subscription)
-
-
-def _topic_problems(configuration: Configuration, place: str, subscription: SubscriptionTable) -> Iterator[str]:
-    data = [topics for topics in configuration.federation.data if _is_filter(topics)]
-    try:
-        check_topic_filter(subscription.topics)
-        if not any(topic_filters_intersect(subscription.topics, topics) for topics in data):
-            yield f"{place}.topics: {subscription.topics!r} is in none of federation.data: nothing would ever come"
-    except TopicError as error:
-        yield f"{place}.topics: {error}"
-    try:
-        check_topic(subscription.into)
-    except TopicError as error:
-        yield f"{place}.into: {error}"
-        return
-    below = f"{subscription.into}/#"
-    if topic_filters_intersect(below, f"{RESERVED}/#"):
-        yield f"{place}.into: {subscription.into!r} is inside {RESERVED}/, which is ours"
-    for topics in data:
-        if topic_filters_intersect(below, topics):
-            yield f"{place}.into: {subscription.into!r} is inside the data topics {topics!r}: it would be taken in again"
+def _data(draft: Draft) -> list[str]:
+    """Return the data topics that are topic filters at all."""
+    return [topics for topics in draft.federation.data if _is_filter(topics)] if draft.federation is not None else []
 
 
 def _is_filter(topics: str) -> bool:
@@ -161,9 +99,198 @@ def _is_filter(topics: str) -> bool:
     return True
 
 
-Table = TypeVar("Table")
+def _outside_problem(draft: Draft, place: str, topics: str) -> Iterator[str]:
+    data = _data(draft)
+    if data and not any(topic_filters_intersect(topics, each) for each in data):
+        yield f"{place}: {topics!r} is in none of federation.data: nothing would ever come"
 
 
-def _numbered(name: str, tables: Sequence[Table]) -> Iterator[tuple[str, Table]]:
-    """Number tables as the operator counts them."""
-    return ((f"{name}[{index}]", table) for index, table in enumerate(tables, 1))
+def _codec_problems(draft: Draft) -> Iterator[str]:
+    earlier: list[tuple[str, str]] = []
+    for place, codec, _ in draft.codecs:
+        if codec is None:
+            continue
+        try:
+            check_topic_filter(codec.topics)
+        except TopicError as error:
+            yield f"{place}.topics: {error}"
+            continue
+        yield from _outside_problem(draft, f"{place}.topics", codec.topics)
+        for first, topics in earlier:
+            if topic_filter_covers(topics, codec.topics):
+                yield f"{place}: is never used: {first} with {topics!r} comes first; put the narrower one above it"
+                break
+        earlier.append((place, codec.topics))
+
+
+# ---- brokers and links -------------------------------------------------------------------------------------------
+
+
+def _broker_problems(draft: Draft) -> Iterator[str]:
+    if not draft.brokers:
+        yield "there is no broker: write at least one [[brokers]] with an `id`"
+    ids: dict[str, str] = {}
+    addresses: dict[tuple[str, int], str] = {}
+    for place, broker, sound in draft.brokers:
+        if broker is None:
+            continue
+        if broker.id in ids:
+            yield f"{place}.id: {broker.id!r} is the id of {ids[broker.id]} already; give each broker its own"
+        ids.setdefault(broker.id, place)
+        if not sound:
+            continue
+        address = (broker.host.lower(), broker.port)
+        if address in addresses:
+            yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
+        addresses.setdefault(address, place)
+        yield from _address_problems(place, broker)
+
+
+def _address_problems(place: str, broker: BrokerTable) -> Iterator[str]:
+    if "/" in broker.host or broker.host.count(":") == 1 or broker.host.split() != [broker.host]:
+        yield f"{place}.host: {broker.host!r} is no host: write its name or address alone, and the port in `port`"
+    if broker.password_env and not broker.username:
+        yield f"{place}.password_env: a password needs a `username` with it"
+
+
+def _ids(draft: Draft) -> tuple[list[GatewayId], bool]:
+    """Return the ids that could be read, and whether that is all of them."""
+    ids = [broker.id for _, broker, _ in draft.brokers if broker is not None]
+    return ids, len(ids) == len(draft.brokers)
+
+
+def _link_problems(draft: Draft) -> Iterator[str]:
+    """Unknown ends, links to oneself, links twice, cycles, splits: the tree grows link by link, and groups join."""
+    ids, complete = _ids(draft)
+    whole = complete
+    group = {broker: {broker} for broker in ids}
+    tree: dict[GatewayId, list[GatewayId]] = {broker: [] for broker in ids}
+    known: dict[frozenset[GatewayId], str] = {}
+    for place, link, _ in draft.links:
+        unknown = [end for end in link.between if end not in tree] if link is not None else []
+        if link is None or unknown:
+            yield from (f"{place}: there is no broker {end!r}; {nearest(end, ids)}" for end in unknown if complete)
+            whole = False
+            continue
+        one, other = link.between
+        pair = frozenset(link.between)
+        if one == other:
+            yield f"{place}: {one!r} is linked to itself"
+        elif pair in known:
+            yield f"{place}: {one!r} and {other!r} are linked by {known[pair]} already"
+        elif group[one] is group[other]:
+            way = " - ".join([*_way(tree, one, other), one])
+            yield f"{place}: closes a cycle, {way}; primary links form a tree: remove one of these"
+        else:
+            known[pair] = place
+            tree[one].append(other)
+            tree[other].append(one)
+            small, large = sorted((group[one], group[other]), key=len)
+            large |= small
+            group.update(dict.fromkeys(small, large))
+    parts = {id(members): sorted(members) for members in group.values()}
+    if len(parts) > 1 and whole:
+        listed = " | ".join(", ".join(part) for part in sorted(parts.values()))
+        yield f"links: the primary network is split into {len(parts)} parts, {listed}; link them"
+    yield from _length_problems(tree)
+
+
+def _length_problems(tree: Mapping[GatewayId, Collection[GatewayId]]) -> Iterator[str]:
+    if tree:
+        end = list(_search(tree, next(iter(tree))))[-1]  # the farthest from anywhere is one end of a longest way
+        way = _way(tree, end, list(_search(tree, end))[-1])
+        if len(way) - 1 > HOPS_MAX:
+            yield f"links: from {way[0]!r} to {way[-1]!r} it is {len(way) - 1} links; {HOPS_MAX} at most are crossed"
+
+
+def _way(tree: Mapping[GatewayId, Collection[GatewayId]], start: GatewayId, end: GatewayId) -> list[GatewayId]:
+    """Return the brokers on the way between two that are connected, both included."""
+    towards_end = _search(tree, end)
+    way = [start]
+    while way[-1] != end:
+        way.append(towards_end[way[-1]])
+    return way
+
+
+def _search(tree: Mapping[GatewayId, Collection[GatewayId]], start: GatewayId) -> dict[GatewayId, GatewayId]:
+    """Return everybody connected, the nearest first, each with the next broker on its way to `start`."""
+    found = {start: start}
+    queue = [start]
+    for broker in queue:
+        for neighbour in tree[broker]:
+            if neighbour not in found:
+                found[neighbour] = broker
+                queue.append(neighbour)
+    return found
+
+
+# ---- standing subscriptions --------------------------------------------------------------------------------------
+
+
+def _subscription_problems(draft: Draft) -> Iterator[str]:
+    ids, complete = _ids(draft)
+    for place, subscription, _ in draft.subscriptions:
+        if subscription is None:
+            continue
+        if subscription.broker not in ids and complete:
+            yield f"{place}.broker: there is no broker {subscription.broker!r}; {nearest(subscription.broker, ids)}"
+        try:
+            Subscription.parse(subscription.topics)
+            yield from _outside_problem(draft, f"{place}.topics", subscription.topics)
+        except TopicError as error:
+            yield f"{place}.topics: {error}"
+        try:
+            Subscription.parse("#", subscription.where)
+        except FilterError as error:
+            yield f"{place}.where, column {error.column}:\n" + textwrap.indent(error.pointer(), " " * 6)
+        yield from _into_problems(draft, place, subscription)
+
+
+def _into_problems(draft: Draft, place: str, subscription: SubscriptionTable) -> Iterator[str]:
+    into = subscription.into
+    try:
+        check_topic(into)
+    except TopicError as error:
+        yield f"{place}.into: {error}"
+        return
+    if topic_filters_intersect(f"{into}/#", f"{RESERVED}/#"):
+        yield f"{place}.into: {into!r} is inside {RESERVED}/, which is ours: choose another"
+    for topics in _data(draft):
+        if topic_filters_intersect(f"{into}/#", topics):
+            yield f"{place}.into: {into!r} is inside the data topics {topics!r}: it would be taken in again"
+
+
+# ---- plugins -----------------------------------------------------------------------------------------------------
+
+
+def _plugin_problems(draft: Draft) -> Iterator[str]:
+    if draft.plugins is None:
+        return
+    plugins = draft.plugins
+    directory = draft.folder / plugins.directory
+    if plugins.directory != PluginsTable().directory and not directory.is_dir():
+        yield f"plugins.directory: there is no folder {str(directory)!r}"
+    names = [found.name for found in find_plugins([draft.folder / name for name in plugins.files], directory)]
+    for number, name in enumerate(plugins.disabled, 1):
+        if name not in names:
+            yield f"plugins.disabled#{number}: there is no plugin {name!r}; {nearest(name, names)}"
+    for name in plugins.settings:
+        if name not in names:
+            yield f"plugins.settings.{name}: there is no plugin of this name; {nearest(name, names)}"
+
+
+def _choice_problems(draft: Draft, manager: Manager) -> Iterator[str]:
+    """Names that no plugin offers, and what plugins say of their settings. Raises PluginError."""
+    yield from manager.settings_problems()
+    codecs, adapters = manager.codecs(), manager.adapters()
+    choices: list[tuple[str, str, Collection[str]]] = []
+    if draft.federation is not None:
+        choices.append(("federation.matcher", draft.federation.matcher, manager.matchers()))
+        choices.append(("federation.overlay", draft.federation.overlay, manager.overlays()))
+    choices += [(f"{place}.codec", codec.codec, codecs) for place, codec, _ in draft.codecs if codec is not None]
+    choices += [
+        (f"{place}.adapter", broker.adapter, adapters) for place, broker, _ in draft.brokers if broker is not None
+    ]
+    for place, name, offered in choices:
+        if name not in offered:
+            yield f"{place}: no plugin offers {name!r}; {nearest(name, offered)}"

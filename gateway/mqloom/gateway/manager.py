@@ -7,8 +7,9 @@ the gateway is being put together is a clear error; one that raises later is cou
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import pluggy
 
@@ -68,16 +69,18 @@ class Manager:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self._settings = {plugin.name: MappingProxyType(dict(settings.get(plugin.name, {}))) for plugin in plugins}
+        self._taken: dict[str, Mapping[str, Sequence[str]]] = {}
         self.plugins = tuple(self._register(plugin) for plugin in plugins)
 
     def _register(self, plugin: LoadedPlugin) -> LoadedPlugin:
         try:
-            hooks = _answered_hooks(plugin.module)
+            taken = _taken_arguments(plugin.module)
             self._manager.register(plugin.module, plugin.name)
             self._manager.check_pending()
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginError(plugin.name, plugin.source, str(error)) from error
-        return replace(plugin, hooks=hooks)
+        self._taken[plugin.name] = taken
+        return replace(plugin, hooks=tuple(taken))
 
     def settings_problems(self) -> list[str]:
         """Return what plugins find wrong with their settings, each with its place in the configuration."""
@@ -150,8 +153,7 @@ class Manager:
         name, handle = getattr(offer, "name", None), getattr(offer, "handle", None)
         if not isinstance(name, str) or not callable(handle):
             raise self._wrong(plugin, f"mqloom_agent answered {type(offer).__name__}, without `name` and `handle`")
-        agent: Agent = offer  # type: ignore[assignment]  # its two members were looked at just now
-        return agent
+        return cast("Agent", offer)
 
     def _ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, object]]:
         """Call a hook of the start; whatever raises there is a start-up error."""
@@ -167,54 +169,50 @@ class Manager:
         """Yield each implementation with its arguments bound, in the order in which the plugins were loaded."""
         # pluggy would call its list from the end; read from the front it is in the order of registration.
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            available = {"settings": self._settings[implementation.plugin_name], **arguments}
-            yield implementation.plugin_name, _bound(implementation.function, available)
+            plugin = implementation.plugin_name
+            available = {"settings": self._settings[plugin], **arguments}
+            taken = {name: available[name] for name in self._taken[plugin][hook]}
+            yield plugin, partial(implementation.function, **taken)
 
     def _wrong(self, plugin: str, problem: str) -> PluginError:
         source = next(each.source for each in self.plugins if each.name == plugin)
         return PluginError(plugin, source, problem)
 
 
-def _bound(function: Callable[..., object], available: Mapping[str, object]) -> Callable[[], object]:
-    wanted = {name: available[name] for name in inspect.signature(function).parameters if name in available}
-    return lambda: function(**wanted)
+def _taken_arguments(module: object) -> dict[str, tuple[str, ...]]:
+    """Return the hooks that a plugin answers, and which of their arguments it takes.
 
-
-def _answered_hooks(module: object) -> tuple[str, ...]:
-    """Return the hooks that a plugin answers; raises ValueError, with what to do, for anything that does not fit."""
+    Raises ValueError, with what to do, for anything that does not fit.
+    """
     if inspect.isclass(module):
         raise ValueError("it is a class: give an instance of it")
     specs = hook_arguments()
-    answered = set()
+    taken: dict[str, tuple[str, ...]] = {}
     for name in dir(module):
         function = getattr(module, name)
-        if not inspect.isroutine(function):
-            continue
         options = getattr(function, f"{PROJECT}_impl", None)
-        if options is None and name not in specs:
+        if not inspect.isroutine(function) or (options is None and name not in specs):
             continue
         if name not in specs:
             raise ValueError(f"there is no hook {name!r}; {nearest(name, specs)}")
         if options is None:
             raise ValueError(f"{name} is not marked: write @hookimpl above it")
         if any(options.values()):
-            raise ValueError(f"{name} is marked with options: use `hookimpl` of mqloom.gateway.hookspecs, as it is")
-        _check_arguments(name, function, specs[name])
-        answered.add(name)
-    if not answered:
+            raise ValueError(f"{name} is marked with options: use `hookimpl` of mqloom.gateway.hookspecs as it is")
+        taken[name] = _taken_by(name, function, specs[name])
+    if not taken:
         raise ValueError(f"it answers no hook; mark functions with @hookimpl: {', '.join(specs)}")
-    return tuple(name for name in specs if name in answered)
+    return {name: taken[name] for name in specs if name in taken}
 
 
-def _check_arguments(hook: str, function: Callable[..., object], given: Sequence[str]) -> None:
+def _taken_by(hook: str, function: Callable[..., object], given: Sequence[str]) -> tuple[str, ...]:
     if inspect.iscoroutinefunction(function):
         raise ValueError(f"{hook} is async: hooks are plain functions")
-    for name, parameter in inspect.signature(function).parameters.items():
+    parameters = inspect.signature(function).parameters
+    for name, parameter in parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise ValueError(f"{hook} takes {name!r} by position only: arguments are given by name")
-        optional = parameter.default is not parameter.empty or parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        )
-        if name not in given and not optional:
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if name not in given and parameter.default is parameter.empty and not variadic:
             raise ValueError(f"{hook} takes an argument {name!r} that is not given to it; {nearest(name, given)}")
+    return tuple(name for name in given if name in parameters)

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from mqloom.core.errors import PluginError
-from mqloom.gateway.manager import LoadedPlugin
+from mqloom.gateway.configuration import PluginsTable
+from mqloom.gateway.manager import LoadedPlugin, Manager
 
 ENTRY_POINT_GROUP = "mqloom"
 
@@ -53,9 +54,17 @@ def load_plugins(
     return plugins
 
 
+def load_manager(folder: Path, plugins: PluginsTable) -> Manager:
+    """Return the plugins that a [plugins] table asks for; raises PluginError. Paths are relative to `folder`."""
+    files = [folder / name for name in plugins.files]
+    return Manager(load_plugins(files, folder / plugins.directory, plugins.disabled), plugins.settings)
+
+
 def _load(found: FoundPlugin) -> LoadedPlugin:
     try:
         return LoadedPlugin(found.name, found.source, found.load())
+    except PluginError:
+        raise
     except (Exception, SystemExit) as error:
         advice = f"mend it, or name it in `disabled` of [plugins]: disabled = [{found.name!r}]"
         problem = f"does not import: {type(error).__name__}: {error}; {advice}"
@@ -72,6 +81,8 @@ def _found_file(path: Path) -> FoundPlugin:
 
 
 def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise PluginError(path.stem, f"file {path}", "there is no such file")
     spec = importlib.util.spec_from_file_location(f"mqloom_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError("its name does not end in .py")

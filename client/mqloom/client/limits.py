@@ -1,0 +1,39 @@
+"""Every bound of the client in one place; what happens at a bound is said beside it."""
+
+from typing import Final
+
+LEASE_S: Final = 60.0
+"""For how long the gateway keeps the subscriptions of a client that has gone without a word; renewed at a third."""
+
+FIND_S: Final = 5.0
+"""How long the first gateway is waited for; then it fails."""
+
+ANSWER_S: Final = 30.0
+"""How long the first answer is waited for; then it fails: the status may be left over from a gateway long gone."""
+
+ASK_AGAIN_S: Final = 1.0
+"""The least time between a record and the next that an `ended` causes: two clients of one name must not race."""
+
+CLOSE_S: Final = 2.0
+"""How long `ended` is waited for when closing; then it is over anyway."""
+
+CONNECT_S: Final = 5.0
+"""How long a broker may take to accept a connection, and to answer it; then it fails."""
+
+CONFIRM_S: Final = 5.0
+"""How long a broker may take to confirm a subscription; then it fails, unless the connection is lost anyway."""
+
+ACKNOWLEDGE_S: Final = 10.0
+"""How long a broker may take to acknowledge a publication; then it fails."""
+
+LEAVE_S: Final = 2.0
+"""How long the last publications are waited for before the connection is closed anyway."""
+
+RECONNECT_S_MAX: Final = 30
+"""The longest pause between two tries to get a lost connection back; the first is a second."""
+
+BACKLOG_MAX: Final = 10_000
+"""Messages read but not handled; past that nothing more is read from the broker until some are."""
+
+UNACKNOWLEDGED_MAX: Final = 100
+"""Publications sent and not acknowledged; past that `mqloom pub` waits for the oldest before it sends the next."""

@@ -1,0 +1,284 @@
+"""A content subscriber as a core without IO: finds the gateway, writes its record, keeps it alive, drops duplicates.
+
+Theory of operation. Beside the broker stands a gateway, which says so in its retained status. The subscriber first
+listens on its `ctl` and `out` topics and only then writes its record, so that no answer passes unheard. The record is
+the whole wish; writing it again is harmless and renews its lease, and the gateway answers again for what stands. So
+the cure for every doubt (a gateway that restarted, a connection that was away, an `ended` that we did not ask for) is
+to write it again. A killed subscriber is forgotten by the gateway when its lease runs out.
+
+    state            event                                 next      and
+    OFFLINE          Connected                             FINDING   subscribe to the status of gateways
+    FINDING          status: alive                         ASKING    subscribe to ctl and out, write the record
+    FINDING          Woke: no gateway after FIND_S         CLOSED    Failed; only if there never was one
+    ASKING           the last missing answer               SERVED
+    ASKING           every subscription refused            CLOSED    delete the record, Failed
+    ASKING           Woke: no answer after ANSWER_S        CLOSED    the same; only if there never was one
+    ASKING, SERVED   Woke: a third of the lease is over    the same  write the record
+    ASKING, SERVED   status: not alive                     FINDING
+    ASKING, SERVED   status: alive in another epoch        ASKING    write the record
+    ASKING, SERVED   `ended`, not asked for                ASKING    write the record, not before ASK_AGAIN_S
+    ASKING, SERVED   CloseRequested                        CLOSING   delete the record
+    OFFLINE, FINDING CloseRequested                        CLOSED    delete the record if it can be, Finished
+    FINDING - SERVED ConnectionLost                        OFFLINE
+    CLOSING          the last `ended`, Woke after CLOSE_S,
+                     CloseRequested, ConnectionLost        CLOSED    Finished
+    CLOSED           anything                              CLOSED    nothing
+
+Envelopes are delivered in every state in which messages come, but CLOSED. Any other pair is the driver's mistake.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from mqloom.client.inbox import COUNTS, Heard, Inbox
+from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S
+from mqloom.client.vocabulary import (
+    CloseRequested,
+    Connected,
+    ConnectionLost,
+    Effect,
+    Event,
+    Failed,
+    Finished,
+    MessageReceived,
+    Note,
+    Publish,
+    Subscribe,
+    Tell,
+    WakeAt,
+    Woke,
+)
+from mqloom.client.wishes import Standing, Wishes
+from mqloom.core import layout
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.records import Answer, Status, Wish
+
+
+class State(Enum):
+    """Where a subscriber stands; the table on top of the file has the ways between them."""
+
+    OFFLINE = auto()
+    FINDING = auto()
+    ASKING = auto()
+    SERVED = auto()
+    CLOSING = auto()
+    CLOSED = auto()
+
+
+class Subscriber:
+    """One client with its subscriptions, fixed for its life.
+
+    The gateway is found by its status, or, where the broker replays no retained message to a wildcard, named.
+    """
+
+    def __init__(
+        self,
+        client: ClientId,
+        wishes: Mapping[str, Wish],
+        *,
+        qos: int = 1,
+        lease_s: float = LEASE_S,
+        gateway: GatewayId | None = None,
+    ) -> None:
+        self.state = State.OFFLINE
+        self._client = client
+        self._wishes = Wishes(wishes)
+        self._inbox = Inbox(self._wishes)
+        self._qos = qos
+        self._lease_s = lease_s
+        self._statuses = layout.all_status() if gateway is None else layout.status(gateway)
+        self._gateway: Status | None = None  # the one we asked last
+        self._answered = False
+        self._written_at = 0.0
+        self._write_at = 0.0
+        self._give_up_at: float | None = None
+        self._wake_at: float | None = None
+        self._effects: list[Effect] = []
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was dropped or ignored, by the names in COUNTS."""
+        return self._inbox.counts
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event; return what is to be done, in order."""
+        match self.state, event:
+            case State.CLOSED, _:
+                return []
+            case State.OFFLINE, Connected():
+                self._find(now)
+            case _, CloseRequested():
+                self._close(now)
+            case _, Woke():
+                self._wake_at = None
+                self._wake(now)
+            case ((State.FINDING | State.ASKING | State.SERVED | State.CLOSING), MessageReceived() as message):
+                self._receive(message, now)
+            case State.CLOSING, ConnectionLost():
+                self._end(Finished())
+            case ((State.FINDING | State.ASKING | State.SERVED), ConnectionLost() as lost):
+                self.state = State.OFFLINE
+                self._give_up_at = None
+                self._note(f"the connection to the broker is lost ({lost.problem or 'closed'}); connecting again")
+            case _:
+                raise AssertionError(f"{event!r} while {self.state}")
+        return self._finish()
+
+    def check(self) -> None:
+        """State the invariants; for tests."""
+        if self.state in (State.ASKING, State.SERVED, State.CLOSING):
+            assert self._gateway is not None
+            assert not self._wishes.are_refused()
+        if self.state in (State.ASKING, State.SERVED):
+            assert self._wishes.are_answered() == (self.state is State.SERVED)
+        assert self.counts.keys() == COUNTS.keys()
+
+    # ---- the gateway ---------------------------------------------------------------------------------------------
+
+    def _find(self, now: float) -> None:
+        self.state = State.FINDING
+        self._give_up_at = now + FIND_S if self._gateway is None else None
+        self._effects.append(Subscribe(topic=self._statuses, qos=1))
+
+    def _receive(self, message: MessageReceived, now: float) -> None:
+        gateway = self._gateway.gateway if self._gateway is not None else None
+        if gateway is not None and message.topic == layout.out(gateway, self._client):
+            self._effects += self._inbox.envelope(message.payload)
+        elif gateway is not None and message.topic == layout.control(gateway, self._client):
+            answer = self._inbox.answer(message.payload)
+            if answer is not None:
+                self._receive_answer(answer, now)
+        else:
+            heard = self._inbox.status(message)
+            if heard is not None:
+                self._receive_status(heard, now)
+
+    def _receive_status(self, heard: Heard, now: float) -> None:
+        if self.state is State.FINDING:
+            if heard.status is not None:
+                self._take(heard.status, now)
+        elif self.state is not State.CLOSING and self._gateway is not None and heard.gateway == self._gateway.gateway:
+            self._watch(heard.status, now)
+
+    def _take(self, status: Status, now: float) -> None:
+        """Turn to a gateway that is alive: listen first, then ask."""
+        self._gateway = status
+        self._effects += [
+            Subscribe(topic=layout.control(status.gateway, self._client), qos=1),
+            Subscribe(topic=layout.out(status.gateway, self._client), qos=self._qos),
+        ]
+        self._ask(now)
+
+    def _watch(self, alive: Status | None, now: float) -> None:
+        """Heed what our gateway says of itself."""
+        assert self._gateway is not None
+        if alive is None:
+            self.state = State.FINDING
+            self._give_up_at = None
+            self._note(f"the gateway {self._gateway.gateway} is gone; waiting for it")
+        elif alive.epoch != self._gateway.epoch:
+            self._gateway = alive
+            self._ask(now)
+
+    # ---- the record ----------------------------------------------------------------------------------------------
+
+    def _ask(self, now: float) -> None:
+        """Write the record, and wait for all answers anew."""
+        self.state = State.ASKING
+        self._give_up_at = None if self._answered else now + ANSWER_S
+        self._wishes.reopen()
+        self._write(now)
+
+    def _write(self, now: float) -> None:
+        self._publish_record(self._wishes.record(qos=self._qos, lease_s=self._lease_s))
+        self._written_at = now
+        self._write_at = now + self._lease_s / 3
+
+    def _publish_record(self, payload: bytes) -> None:
+        assert self._gateway is not None
+        topic = layout.record(self._gateway.gateway, self._client)
+        self._effects.append(Publish(topic=topic, payload=payload, qos=1, retain=True))
+
+    def _receive_answer(self, answer: Answer, now: float) -> None:
+        self._answered = True
+        if self.state is State.CLOSING:
+            self._count_ended(answer)
+        elif self.state is not State.FINDING:  # there all answers are to an earlier record: we ask again
+            self._give_up_at = None
+            self._obey(answer, now)
+            self._settle()
+
+    def _obey(self, answer: Answer, now: float) -> None:
+        if answer.answer == "ended":
+            # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
+            if self._wishes.obey(answer, Standing.OPEN):
+                self.state = State.ASKING
+                self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
+                self._note(f"the gateway has ended {answer.name!r}; asking again")
+            return
+        granted = answer.answer == "established"
+        if self._wishes.obey(answer, Standing.ESTABLISHED if granted else Standing.REFUSED):
+            self._effects.append(Tell(answer=answer))
+
+    def _settle(self) -> None:
+        """See whether all answers are there."""
+        if self._wishes.are_refused():
+            assert self._gateway is not None
+            self._publish_record(b"")
+            self._end(Failed(problem=f"the gateway {self._gateway.gateway} refused every subscription"))
+        elif self._wishes.are_answered():
+            self.state = State.SERVED
+
+    # ---- time and the end ----------------------------------------------------------------------------------------
+
+    def _wake(self, now: float) -> None:
+        if self._give_up_at is not None and now >= self._give_up_at:
+            self._give_up()
+        elif self.state in (State.ASKING, State.SERVED) and now >= self._write_at:
+            self._write(now)
+
+    def _give_up(self) -> None:
+        if self.state is State.CLOSING:
+            self._end(Finished())
+        elif self.state is State.FINDING:
+            problem = f"no gateway answers at this broker: nothing alive on {self._statuses} within {FIND_S:g} s"
+            self._end(Failed(problem=f"{problem}; is `mqloom gateway` running beside it?"))
+        else:
+            assert self._gateway is not None
+            self._publish_record(b"")
+            problem = f"the gateway {self._gateway.gateway} has answered nothing within {ANSWER_S:g} s"
+            self._end(Failed(problem=f"{problem}, although its status says that it is alive"))
+
+    def _close(self, now: float) -> None:
+        if self.state in (State.FINDING, State.ASKING, State.SERVED) and self._gateway is not None:
+            self._publish_record(b"")
+        if self.state in (State.ASKING, State.SERVED):
+            self.state = State.CLOSING
+            self._give_up_at = now + CLOSE_S
+        else:
+            self._end(Finished())
+
+    def _count_ended(self, answer: Answer) -> None:
+        if answer.answer == "ended" and self._wishes.obey(answer, Standing.ENDED):
+            self._effects.append(Tell(answer=answer))
+        if self._wishes.are_ended():
+            self._end(Finished())
+
+    def _end(self, effect: Failed | Finished) -> None:
+        self.state = State.CLOSED
+        self._give_up_at = None
+        self._effects.append(effect)
+
+    def _note(self, text: str) -> None:
+        self._effects.append(Note(text=text))
+
+    def _finish(self) -> list[Effect]:
+        deadlines = [] if self._give_up_at is None else [self._give_up_at]
+        if self.state in (State.ASKING, State.SERVED):
+            deadlines.append(self._write_at)
+        if deadlines and min(deadlines) != self._wake_at:
+            self._wake_at = min(deadlines)
+            self._effects.append(WakeAt(at=self._wake_at))
+        effects, self._effects = self._effects, []
+        return effects

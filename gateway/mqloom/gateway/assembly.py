@@ -1,0 +1,78 @@
+"""Putting a gateway together: configuration and plugins in, a node and its driver out."""
+
+import logging
+import os
+
+from mqloom.core.counters import Counters
+from mqloom.core.errors import ConfigurationError
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.configuration import BrokerTable, Configuration
+from mqloom.gateway.configuration_checks import Federation
+from mqloom.gateway.drivers.gateway import GatewayDriver
+from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
+from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.subscribers import Standing
+
+logger = logging.getLogger(__name__)
+
+
+def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
+    """Return the driver of one gateway, ready to run; must be called where an event loop runs."""
+    configuration, manager = federation.configuration, federation.manager
+    broker = configuration.broker(gateway)
+    counters = Counters()
+
+    def failed(plugin: str, hook: str, error: Exception) -> None:
+        counters.add("plugin_failures", plugin)
+        logger.error("plugin %s: %s raised", plugin, hook, exc_info=error, extra={"gateway": gateway})
+
+    def admit(request: SubscribeRequest) -> str | None:
+        return manager.admit(request, failed)
+
+    def sink(record: CounterRecord) -> None:
+        manager.record(record, failed)
+
+    neighbours = configuration.neighbours(gateway)
+
+    def build_node(epoch: int, now: float) -> Node:
+        codecs = manager.codecs()
+        parts = NodeParts(
+            gateway=gateway,
+            epoch=epoch,
+            neighbours=neighbours,
+            matcher=manager.matchers()[configuration.federation.matcher].build(),
+            overlay=manager.overlays()[configuration.federation.overlay].build(gateway, neighbours),
+            codecs=[(table.topics, codecs[table.codec]) for table in configuration.codecs],
+            agents=manager.agents(gateway),
+            admit=admit,
+            standing=[
+                Standing(table.topics, table.where, table.into)
+                for table in configuration.subscriptions
+                if table.broker == gateway
+            ],
+            counters=counters,
+        )
+        return Node(parts, now)
+
+    address = _address(configuration, broker)
+    return GatewayDriver(
+        build_node,
+        gateway,
+        manager.adapters()[broker.adapter].build(address),
+        address,
+        {other: _address(configuration, configuration.broker(other)) for other in neighbours},
+        configuration.federation.data,
+        sink,
+        configuration.federation.telemetry_s,
+    )
+
+
+def _address(configuration: Configuration, broker: BrokerTable) -> BrokerAddress:
+    password = ""
+    if broker.password_env:
+        try:
+            password = os.environ[broker.password_env]
+        except KeyError:
+            problem = f"broker {broker.id!r}: the environment variable {broker.password_env} is not set"
+            raise ConfigurationError(configuration.source, (problem,)) from None
+    return BrokerAddress(broker.host, broker.port, broker.username, password)

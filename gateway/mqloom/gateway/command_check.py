@@ -1,0 +1,35 @@
+"""Check a configuration, explain every mistake in it, and draw the federation."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.drawing import BOXES, PLAIN, Strokes, draw
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the configuration, for instance federation.toml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the drawing and a line that says it is well; raises ConfigurationError with every mistake."""
+    configuration, _ = load_federation(arguments.file)
+    counts = f"{_count(len(configuration.brokers), 'broker')}, {_count(len(configuration.links), 'link')}"
+    drawing = draw(configuration, _strokes(sys.stdout.encoding))
+    sys.stdout.write(f"{drawing}\n\n{configuration.source}: ok, {counts}\n")
+    return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _strokes(encoding: str | None) -> Strokes:
+    """Choose what the terminal can show."""
+    try:
+        "".join(BOXES).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return BOXES

@@ -1,0 +1,93 @@
+"""Show a federation of five embedded brokers at work."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.live import Live
+
+from mqloom.lab.demo import SETTLE_S, Demo, running_demo
+from mqloom.lab.demo_parts import wait_for
+from mqloom.lab.demo_view import summary, view
+
+REFRESH_S = 0.25
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument("--seconds", type=float, metavar="S", help="end by itself after so many seconds of publishing")
+    parser.add_argument("--rate", type=float, default=40.0, metavar="R", help="quotes a second, all publishers together")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the same seed: the same quotes, subscriptions")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demonstration; 1 if anything was lost, repeated or not asked for."""
+    if arguments.rate <= 0 or arguments.rate > 1_000:
+        print("mqloom demo: --rate must be over 0 and at most 1,000", file=sys.stderr)  # noqa: T201 - a command's words
+        return 2
+    logging.basicConfig(level=logging.ERROR)
+    verdict = asyncio.run(_run(arguments))
+    if verdict is None:
+        return 0
+    print(json.dumps(verdict) if arguments.json else summary(verdict))  # noqa: T201 - a command's answer
+    return 1 if verdict["lost"] or verdict["duplicated"] or verdict["unasked"] else 0
+
+
+async def _run(arguments: argparse.Namespace) -> dict[str, object] | None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    console = Console(quiet=arguments.json)
+
+    def tell(text: str) -> None:
+        console.print(text, style="dim")
+
+    async with running_demo(arguments.seed, tell) as demo:
+        if not stop.is_set():
+            with _screen(console, demo, arguments) as refresh:
+                await _publish(demo, arguments, stop, refresh)
+                with contextlib.suppress(TimeoutError):
+                    await wait_for(demo.is_settled, "everything has arrived", SETTLE_S)
+                refresh(0.0)
+        verdict = demo.verdict() if demo.quotes else None
+        if not arguments.json:
+            tell("ending")
+        return verdict
+
+
+async def _publish(
+    demo: Demo, arguments: argparse.Namespace, stop: asyncio.Event, refresh: Callable[[float | None], None]
+) -> None:
+    """Publish evenly at the rate until the time is over, or somebody has seen enough."""
+    loop = asyncio.get_running_loop()
+    start = next_look = loop.time()
+    count = 0
+    while not stop.is_set():
+        now = loop.time()
+        if arguments.seconds is not None and now - start >= arguments.seconds:
+            return
+        while count < (now - start) * arguments.rate:
+            demo.publish_one(now)
+            count += 1
+        if now >= next_look:
+            refresh(None if arguments.seconds is None else start + arguments.seconds - now)
+            next_look = now + REFRESH_S
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), min(0.02, 1 / arguments.rate))
+
+
+@contextlib.contextmanager
+def _screen(console: Console, demo: Demo, arguments: argparse.Namespace) -> Iterator[Callable[[float | None], None]]:
+    """Give a function that shows how things stand; it shows nothing where nobody looks."""
+    if arguments.json:
+        yield lambda seconds_left: None
+        return
+    with Live(view(demo, arguments.seconds), console=console, auto_refresh=False) as live:
+        yield lambda seconds_left: live.update(view(demo, seconds_left), refresh=True)
