@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from integration_tests.mosquitto import (
     image_name,
     running_mosquitto,
 )
+from integration_tests.processes import Commands
 
 StartMosquitto = Callable[..., Mosquitto]
 
@@ -46,3 +48,10 @@ def start_mosquitto(mosquitto_image: str) -> Iterator[StartMosquitto]:
 def mosquitto(start_mosquitto: StartMosquitto) -> Mosquitto:
     """Give one running broker with the usual configuration."""
     return start_mosquitto()
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Commands]:
+    """Give what starts `mqloom` processes in a folder of their own."""
+    with contextlib.ExitStack() as stack:
+        yield Commands(tmp_path, stack)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mqloom.core.filter import Comparison, Filter, Like, Membership, Pattern, lookup, value_test
 from mqloom.core.filter.syntax import disjunction, membership
 
@@ -154,6 +155,15 @@ def test_a_hostile_pattern_takes_no_long_time() -> None:
     began = time.perf_counter()
     assert not Filter.parse(f"x LIKE '{pattern}'").matches({"x": "a" * 10_000})
     assert not Pattern.read(pattern).covers(Pattern.read("a" * 4000 + "%"))
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    "text", [" " * 8192, "a = 1" + "\t" * 8000, " \n" * 4000 + "a = 1", "a" + ".a" * 4000 + " = 1"]
+)
+def test_a_hostile_text_takes_no_long_time(text: str) -> None:
+    began = time.perf_counter()
+    Filter.parse(text)
     assert time.perf_counter() - began < 1
 
 

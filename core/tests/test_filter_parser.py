@@ -1,6 +1,7 @@
 """What parses, into what, and what does not, with the column and the words of the error."""
 
 import pytest
+
 from mqloom.core.errors import FilterError
 from mqloom.core.filter import And, Comparison, Filter, Like, Membership, Node, Or, Pattern, Presence
 from mqloom.core.filter.limits import DEPTH_MAX, DIGITS_MAX, TEXT_MAX, VALUES_MAX
@@ -139,6 +140,7 @@ BROKEN = [
     ("a = b", 5, "expected a literal, found 'b'; a text is written in single quotes: 'b'"),
     ('symbol = "YHOO"', 10, "a text is written in single quotes: 'YHOO'"),
     ("a =", 4, "expected a literal, found the end"),
+    ("a =  \n", 4, "expected a literal, found the end"),
     ("a = AND b = 1", 5, "expected a literal, found 'AND'"),
     ("a = NULL", 5, "nothing is equal to NULL; write IS NULL or IS NOT NULL"),
     ("a IN (1, NULL)", 10, "write IS NULL"),
@@ -191,6 +193,7 @@ BROKEN = [
     ("a = 5abc", 5, "'5abc' is no number; as a name it would be written \"5abc\""),
     ("a = 1.2.3", 5, "'1.2.3' is no number"),
     ("a # 1", 3, "no filter contains the character '#' here"),
+    (f"{'a-' * 50}a = 1", 1, f"found '{'a-' * 18}a...'; a name with"),
     ("my-name = 1", 1, 'a name with a hyphen is written in double quotes: "my-name"'),
     ("a = 1 AND my-name = 1", 11, '"my-name"'),
     ("a = 1e999", 5, "the number 1e999 is too large"),

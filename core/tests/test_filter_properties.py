@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
+
 from mqloom.core.errors import FilterError
 from mqloom.core.filter import And, Filter, Or, evaluate_predicate, lookup, restriction_of, value_test
 from mqloom.core.filter.syntax import negation, predicates

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mqloom.core.errors import TopicError
 from mqloom.core.topics import (
     TOPIC_BYTES_MAX,

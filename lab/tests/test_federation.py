@@ -41,7 +41,9 @@ class Asked:
     withdrawn_at: float | None = None
 
     def established_at(self) -> float | None:
-        return next((at for at, said in self.client.answers if (said.name, said.answer) == (self.name, "established")), None)
+        return next(
+            (at for at, said in self.client.answers if (said.name, said.answer) == (self.name, "established")), None
+        )
 
     def wants(self, topic: str, attributes: Attributes) -> bool:
         topics, _, predicate = WISHES[self.wish]
@@ -140,7 +142,9 @@ def perform(run: Run, script: list[tuple[str, int, int]]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(gateways=st.integers(1, 12), seed=st.integers(0, 2**32), script=st.lists(actions, max_size=60))
-def test_every_subscriber_gets_exactly_what_it_asked_for(gateways: int, seed: int, script: list[tuple[str, int, int]]) -> None:
+def test_every_subscriber_gets_exactly_what_it_asked_for(
+    gateways: int, seed: int, script: list[tuple[str, int, int]]
+) -> None:
     note(f"seed {seed}")
     perform(Run(gateways, seed), script)
 

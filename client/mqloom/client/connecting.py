@@ -4,28 +4,27 @@ paho's thread reads and writes; what it reads becomes events in a queue. The cal
 so that a core sees one event at a time and a signal handler can add its own.
 """
 
-import argparse
 import contextlib
-import os
 import queue
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from mqloom.client.limits import BACKLOG_MAX, CONFIRM_S, CONNECT_S, LEAVE_S, RECONNECT_S_MAX
+from mqloom.client.login import BrokerLogin
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
     ConnectionLost,
     Deliver,
+    Effect,
     Event,
     Failed,
     Finished,
@@ -37,52 +36,12 @@ from mqloom.client.vocabulary import (
     WakeAt,
     Woke,
 )
-from mqloom.core.errors import ConnectionFailed, LocalError
+from mqloom.core.errors import ConnectionFailed
 
 Show = Callable[[Deliver | Tell | Note], bool]
 """Shows the user something; returns whether the user wants more."""
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerLogin:
-    """Where a broker listens, and as whom we go there."""
-
-    host: str
-    port: int
-    username: str = ""
-    password: str = ""
-
-    @property
-    def address(self) -> str:
-        """The address, for people."""
-        return f"{self.host}:{self.port}"
-
-
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which broker; `login_of` reads them."""
-    group = parser.add_argument_group("the broker")
-    group.add_argument("--host", default="127.0.0.1", help="where the broker listens (%(default)s)")
-    group.add_argument("--port", type=_port, default=1883, help="and on which port (%(default)s)")
-    group.add_argument("--username", default="", metavar="NAME", help="log in under this name")
-    group.add_argument("--password-env", default="", metavar="VARIABLE", help="take the password from this variable")
-
-
-def login_of(arguments: argparse.Namespace) -> BrokerLogin:
-    """Return what the connection options say; raises LocalError if the password's variable is not set."""
-    variable: str = arguments.password_env
-    if variable and variable not in os.environ:
-        raise LocalError(f"--password-env: there is no variable {variable} in the environment")
-    if variable and not arguments.username:
-        raise LocalError("--password-env: a password needs a --username")
-    password = os.environ[variable] if variable else ""
-    return BrokerLogin(arguments.host, arguments.port, arguments.username, password)
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65_536:
-        raise ValueError
-    return port
+_LOGIN_REASONS: Final = ("Not authorized", "Bad user name or password")
 
 
 class Connection:
@@ -96,7 +55,8 @@ class Connection:
         self.login = login
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._room = threading.Semaphore(BACKLOG_MAX)
-        self._accepted: queue.SimpleQueue[str] = queue.SimpleQueue()  # the first answers: a problem, or none
+        self._accepted: queue.Queue[str] = queue.Queue(maxsize=1)  # the first answer: a problem, or none
+        self._is_up = False  # as the events tell it
         self._confirmed: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()
         self._sent: list[MQTTMessageInfo] = []
         self._mqtt_client_id = mqtt_client_id
@@ -183,14 +143,21 @@ class Connection:
     def _on_connect(self, _client: Client, _data: object, _flags: object, reason: Any, _properties: object) -> None:
         if reason.is_failure:
             hint = "; see --username and --password-env" if reason.getName() in _LOGIN_REASONS else ""
-            self._accepted.put(f"refuses us: {reason}{hint}")
+            self._answer_first(f"refuses us: {reason}{hint}")
         else:
-            self._accepted.put("")
+            self._answer_first("")
+            self._is_up = True
             self._events.put(Connected())
 
     def _on_disconnect(self, _client: Client, _data: object, _flags: object, reason: Any, _properties: object) -> None:
-        self._accepted.put(f"hangs up instead of answering ({reason})")
-        self._events.put(ConnectionLost(problem=str(reason)))
+        self._answer_first(f"hangs up instead of answering ({reason})")
+        if self._is_up:
+            self._is_up = False
+            self._events.put(ConnectionLost(problem=str(reason)))
+
+    def _answer_first(self, problem: str) -> None:
+        with contextlib.suppress(queue.Full):  # only the first answer matters
+            self._accepted.put_nowait(problem)
 
     def _on_subscribe(
         self, _client: Client, _data: object, mid: int, reasons: Sequence[Any], _properties: object
@@ -199,12 +166,8 @@ class Connection:
 
     def _on_message(self, _client: Client, _data: object, message: MQTTMessage) -> None:
         self._room.acquire()
-        self._events.put(
-            MessageReceived(topic=message.topic, payload=message.payload, qos=message.qos, retain=message.retain)
-        )
-
-
-_LOGIN_REASONS = ("Not authorized", "Bad user name or password")
+        payload = bytes(message.payload)
+        self._events.put(MessageReceived(topic=message.topic, payload=payload, qos=message.qos, retain=message.retain))
 
 
 def _paho_client(login: BrokerLogin, mqtt_client_id: str, *, clean_session: bool) -> Client:
@@ -225,8 +188,62 @@ def _is_done(info: MQTTMessageInfo) -> bool:
         return True
 
 
+class Drive:
+    """One run of a subscriber: until `show` has had enough, until a signal comes, or for `seconds`."""
+
+    def __init__(
+        self, subscriber: Subscriber, connection: Connection, show: Show, *, seconds: float | None = None
+    ) -> None:
+        self._subscriber = subscriber
+        self._connection = connection
+        self._show = show
+        self._close_at = None if seconds is None else time.monotonic() + seconds
+        self._wake_at: float | None = None
+        self._has_enough = False
+
+    def run(self) -> None:
+        """Return when the subscriber has finished; raises ConnectionFailed if it fails, or the broker does."""
+        finished = False
+        with _closing_on_signals(self._connection):
+            while not finished:
+                event = self._next_event()
+                effects = [] if event is None else self._subscriber.handle(event, time.monotonic())
+                for effect in effects:
+                    self._carry_out(effect)
+                    finished = finished or isinstance(effect, Finished)
+
+    def _next_event(self) -> Event | None:
+        """Return what happens next; None: look again."""
+        now = time.monotonic()
+        if self._close_at is not None and now >= self._close_at:
+            self._close_at = None
+            return CloseRequested()
+        if self._wake_at is not None and now >= self._wake_at:
+            self._wake_at = None
+            return Woke()
+        times = [at for at in (self._close_at, self._wake_at) if at is not None]
+        return self._connection.next_event(min(times) - now if times else None)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Deliver() | Tell() | Note():
+                if not self._show(effect) and not self._has_enough:
+                    self._has_enough = True
+                    self._connection.request_close()
+            case Subscribe():
+                self._connection.subscribe(effect.topic, effect.qos)
+            case Publish():
+                self._connection.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain)
+            case WakeAt():
+                self._wake_at = effect.at
+            case Failed():
+                raise ConnectionFailed(self._connection.login.address, effect.problem)
+            case Finished():
+                pass
+
+
 @contextlib.contextmanager
-def closing_on_signals(connection: Connection) -> Iterator[None]:
+def _closing_on_signals(connection: Connection) -> Iterator[None]:
     """Let the first SIGINT or SIGTERM ask for a clean close; the second does what it always does."""
     if threading.current_thread() is not threading.main_thread():  # no signals there
         yield
@@ -244,39 +261,3 @@ def closing_on_signals(connection: Connection) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def drive(subscriber: Subscriber, connection: Connection, show: Show, *, seconds: float | None = None) -> None:
-    """Run a subscriber until it has finished: by `show`, by a signal, or after `seconds`.
-
-    Raises ConnectionFailed if it fails, or the broker does.
-    """
-    close_at = None if seconds is None else time.monotonic() + seconds
-    wake_at: float | None = None
-    while True:
-        now = time.monotonic()
-        event: Event | None
-        if close_at is not None and now >= close_at:
-            event, close_at = CloseRequested(), None
-        elif wake_at is not None and now >= wake_at:
-            event, wake_at = Woke(), None
-        else:
-            times = [at for at in (close_at, wake_at) if at is not None]
-            event = connection.next_event(min(times) - now if times else None)
-        if event is None:
-            continue
-        for effect in subscriber.handle(event, time.monotonic()):
-            match effect:
-                case Deliver() | Tell() | Note():
-                    if not show(effect):
-                        connection.request_close()
-                case Subscribe():
-                    connection.subscribe(effect.topic, effect.qos)
-                case Publish():
-                    connection.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain)
-                case WakeAt():
-                    wake_at = effect.at
-                case Failed():
-                    raise ConnectionFailed(connection.login.address, effect.problem)
-                case Finished():
-                    return

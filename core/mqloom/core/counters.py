@@ -61,6 +61,4 @@ class Counters:
 
     def snapshot(self) -> dict[str, int]:
         """Return all values, `name` or `name.reason`, in the order of their names."""
-        return {
-            f"{name}.{reason}" if reason else name: count for (name, reason), count in sorted(self._counts.items())
-        }
+        return {f"{name}.{reason}" if reason else name: count for (name, reason), count in sorted(self._counts.items())}

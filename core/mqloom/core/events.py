@@ -1,4 +1,4 @@
-"""Everything that can happen to a gateway's core: events are in the past tense, and those of the data path carry batches."""
+"""Everything that can happen to a gateway's core, in the past tense; the events of the data path carry batches."""
 
 from msgspec import Struct
 

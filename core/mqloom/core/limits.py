@@ -39,7 +39,7 @@ CONTROL_HOPS_MAX: Final = 64
 """The largest time to live of a control publication."""
 
 SEEN_WINDOW: Final = 65_536
-"""How far a publication may lag behind its origin's newest and still be told from a duplicate; older: dropped, counted."""
+"""How far a publication may lag behind its origin's newest and still be told from a duplicate; older: dropped."""
 
 SEEN_ORIGINS_MAX: Final = 4_096
 """Origins remembered for duplicate removal; past that the one unheard of for longest is forgotten."""

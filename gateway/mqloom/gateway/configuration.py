@@ -1,4 +1,4 @@
-"""`federation.toml` as typed structures: read here, checked in `configuration_checks`, told in docs/configuration.md."""
+"""`federation.toml` as typed structures: read here, checked in `configuration_checks`, all told in docs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

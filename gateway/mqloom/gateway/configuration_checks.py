@@ -13,7 +13,7 @@ from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
-from mqloom.gateway.configuration import BrokerTable, Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
+from mqloom.gateway.configuration import Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
@@ -137,20 +137,16 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         if broker.id in ids:
             yield f"{place}.id: {broker.id!r} is the id of {ids[broker.id]} already; give each broker its own"
         ids.setdefault(broker.id, place)
-        if not sound:
+        if "/" in broker.host or broker.host.count(":") == 1 or broker.host.split() != [broker.host]:
+            yield f"{place}.host: {broker.host!r} is no host: write its name or address alone, and the port in `port`"
+        if not sound:  # a default in the place of a mistake would lead to wrong conclusions
             continue
+        if broker.password_env and not broker.username:
+            yield f"{place}.password_env: a password needs a `username` with it"
         address = (broker.host.lower(), broker.port)
         if address in addresses:
             yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
         addresses.setdefault(address, place)
-        yield from _address_problems(place, broker)
-
-
-def _address_problems(place: str, broker: BrokerTable) -> Iterator[str]:
-    if "/" in broker.host or broker.host.count(":") == 1 or broker.host.split() != [broker.host]:
-        yield f"{place}.host: {broker.host!r} is no host: write its name or address alone, and the port in `port`"
-    if broker.password_env and not broker.username:
-        yield f"{place}.password_env: a password needs a `username` with it"
 
 
 def _ids(draft: Draft) -> tuple[list[GatewayId], bool]:
@@ -257,7 +253,7 @@ def _into_problems(draft: Draft, place: str, subscription: SubscriptionTable) ->
         yield f"{place}.into: {into!r} is inside {RESERVED}/, which is ours: choose another"
     for topics in _data(draft):
         if topic_filters_intersect(f"{into}/#", topics):
-            yield f"{place}.into: {into!r} is inside the data topics {topics!r}: it would be taken in again"
+            yield f"{place}.into: what is put below {into!r} would be taken in again by the data topics {topics!r}"
 
 
 # ---- plugins -----------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Contents:
             return dict(codec.decode(publication))
         except ValueError as error:
             self._journal.refuse("payloads_undecodable", codec.name, f"on {publication.topic[:100]!r}: {error}")
-        except Exception as error:  # noqa: BLE001 - a plugin's own mistake: its payload counts as undecodable
+        except Exception as error:  # a plugin's own mistake: its payload counts as undecodable
             self._journal.refuse("plugin_failures", codec.name, f"codec raised {type(error).__name__}: {error}")
             self._journal.counters.add("payloads_undecodable", codec.name)
         return None

@@ -37,9 +37,7 @@ class _Wave:
 class Flushes:
     """The waves of one gateway: its own, and those it passes on."""
 
-    def __init__(
-        self, gateway: GatewayId, epoch: int, overlay: Overlay, outbox: Outbox, journal: Journal
-    ) -> None:
+    def __init__(self, gateway: GatewayId, epoch: int, overlay: Overlay, outbox: Outbox, journal: Journal) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._overlay = overlay

@@ -128,7 +128,7 @@ class SubscribeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CounterRecord:
-    """What a telemetry sink is given: a gateway's counts at a time."""
+    """What a telemetry sink is given: a gateway's counts at a time, in seconds since 1970; core/counters.py has them."""
 
     gateway: GatewayId
     at: float

@@ -85,14 +85,11 @@ class Node:
         self._outbox = Outbox()
         self._urgent = Outbox()
         self._links = {
-            neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal)
-            for neighbour in parts.neighbours
+            neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal) for neighbour in parts.neighbours
         }
         self._routes = Routes(parts.neighbours, parts.matcher, parts.overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, parts.overlay, self._outbox, self._journal)
-        self._controls = Controls(
-            parts.gateway, parts.epoch, parts.agents, parts.overlay, self._urgent, self._journal
-        )
+        self._controls = Controls(parts.gateway, parts.epoch, parts.agents, parts.overlay, self._urgent, self._journal)
         self._contents = Contents(parts.codecs, self._journal)
         self._subscribers = Subscribers(parts.gateway)
         self._seen = Seen()
@@ -398,8 +395,13 @@ class Node:
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
             effects += link.pack(posted.get(neighbour, ()))
-        parts = (*self._links.values(), self._flushes, self._controls, self._subscribers)
-        deadline = min((part.deadline for part in parts if part.deadline is not None), default=None)
+        deadlines = (
+            *(link.deadline for link in self._links.values()),
+            self._flushes.deadline,
+            self._controls.deadline,
+            self._subscribers.deadline,
+        )
+        deadline = min((at for at in deadlines if at is not None), default=None)
         if deadline is not None and deadline != self._wake_at:
             self._wake_at = deadline
             effects.append(WakeAt(at=deadline))

@@ -22,8 +22,12 @@ REFRESH_S = 0.25
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument("--seconds", type=float, metavar="S", help="end by itself after so many seconds of publishing")
-    parser.add_argument("--rate", type=float, default=40.0, metavar="R", help="quotes a second, all publishers together")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the same seed: the same quotes, subscriptions")
+    parser.add_argument(
+        "--rate", type=float, default=40.0, metavar="R", help="quotes a second, all publishers together"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="the same seed: the same quotes, subscriptions"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
 
 

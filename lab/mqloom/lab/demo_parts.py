@@ -28,9 +28,7 @@ class DemoSubscriber:
         self.received: Counter[int] = Counter()
         self.received_at: dict[int, float] = {}
         self._loop = asyncio.get_running_loop()
-        self._core = Subscriber(
-            ClientId(name), {"quotes": Wish(topics=TOPICS, where=interest.where)}, gateway=gateway
-        )
+        self._core = Subscriber(ClientId(name), {"quotes": Wish(topics=TOPICS, where=interest.where)}, gateway=gateway)
         self.established = asyncio.Event()
         self._finished = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None

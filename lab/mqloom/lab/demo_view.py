@@ -29,9 +29,12 @@ def view(demo: Demo, seconds_left: float | None) -> RenderableType:
 def summary(verdict: dict[str, object]) -> str:
     """Return the verdict for people."""
     good = not (verdict["lost"] or verdict["duplicated"] or verdict["unasked"])
-    return (
-        f"{verdict['published']:,} published, {verdict['expected']:,} deliveries expected by trying each quote against each"
-        f" subscription: {verdict['delivered']:,} arrived, {verdict['lost']:,} lost, {verdict['duplicated']:,} duplicated,"
-        f" {verdict['unasked']:,} unasked; {verdict['forwarded']:,} over links where flooding sends {verdict['flooded']:,}."
-        f" {'All is well.' if good else 'SOMETHING IS WRONG.'}"
+    return "\n".join(
+        [
+            f"{verdict['published']:,} quotes published; by trying each against each subscription",
+            f"{verdict['expected']:,} deliveries were expected: {verdict['delivered']:,} arrived, {verdict['lost']:,} lost,"
+            f" {verdict['duplicated']:,} duplicated, {verdict['unasked']:,} unasked;",
+            f"{verdict['forwarded']:,} went over links, where flooding would have sent {verdict['flooded']:,}.",
+            "All is well." if good else "SOMETHING IS WRONG.",
+        ]
     )

@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mqloom.core import layout
 from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
-from mqloom.core.events import Event, FramesReceived, LinkConnected, LinkLost, PublishesReceived, RecordReceived, Started, Woke
+from mqloom.core.events import (
+    Event,
+    FramesReceived,
+    LinkConnected,
+    LinkLost,
+    PublishesReceived,
+    RecordReceived,
+    Started,
+    Woke,
+)
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Answer, Record, Wish, decode_answer, decode_envelope, encode_record

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 Quote = Mapping[str, object]
 
-SYMBOLS = tuple(
-    "AAPL ADBE AMAT AMGN AMZN BIDU CSCO DELL EBAY EXPE GOOG INTC INTU JAVA LOGI MSFT NTAP NVDA ORCL QCOM RIMM SBUX SNDK YHOO".split()
+SYMBOLS = (
+    *("AAPL", "ADBE", "AMAT", "AMGN", "AMZN", "BIDU", "CSCO", "DELL", "EBAY", "EXPE", "GOOG", "INTC"),
+    *("INTU", "JAVA", "LOGI", "MSFT", "NTAP", "NVDA", "ORCL", "QCOM", "RIMM", "SBUX", "SNDK", "YHOO"),
 )
 
 

@@ -32,7 +32,7 @@ def mqloom_check(settings: Settings) -> Sequence[str]:
 @hookimpl
 def mqloom_admit(settings: Settings, request: SubscribeRequest) -> str | None:
     """Refuse a client that no pattern matches."""
-    patterns = msgspec.convert(settings, AllowListSettings).clients
+    patterns = msgspec.convert(dict(settings), AllowListSettings).clients
     if any(fnmatchcase(request.client, pattern) for pattern in patterns):
         return None
     return f"client {request.client!r} is not on the allow-list of {request.gateway!r}: ask the operator"

@@ -7,7 +7,7 @@ import logging
 
 from mqloom.core.errors import ConnectionFailed
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, BrokerAdapter
+from mqloom.gateway.interfaces import AdapterKind, BrokerAdapter, BrokerAddress
 
 
 class AmqttAdapter:

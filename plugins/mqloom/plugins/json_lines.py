@@ -39,7 +39,7 @@ def mqloom_check(settings: Settings) -> Sequence[str]:
 @hookimpl
 def mqloom_record(settings: Settings, record: CounterRecord) -> None:
     """Append the record."""
-    wanted = msgspec.convert(settings, JsonLinesSettings)
+    wanted = msgspec.convert(dict(settings), JsonLinesSettings)
     if wanted.file:
         path = Path(wanted.file.replace("{gateway}", encode_id(record.gateway)))
         append(path, msgspec.json.encode(record) + b"\n", wanted.bytes_max)

@@ -1,4 +1,4 @@
-"""Broker adapter `mqtt`: any MQTT broker that runs already. There is nothing to start; the connection tells the rest."""
+"""Broker adapter `mqtt`: any MQTT broker that runs already. There is nothing to start; the connection does the rest."""
 
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import AdapterKind, BrokerAddress

@@ -3,7 +3,7 @@
 from typing import Final, NoReturn
 
 from mqloom.core.filter.syntax import Operator, Scalar
-from mqloom.core.filter.tokens import LITERALS, Token, fail, literal, path
+from mqloom.core.filter.tokens import LITERALS, Token, fail, literal, path, short
 
 OPERATORS: Final[dict[str, Operator]] = {
     "=": "=",
@@ -68,7 +68,7 @@ class Cursor:
             if token.kind == "NULL":
                 self.fail("nothing is equal to NULL; write IS NULL or IS NOT NULL", token)
             if token.kind == "path":
-                self.unexpected("a literal", f"; a text is written in single quotes: '{path(token)}'")
+                self.unexpected("a literal", f"; a text is written in single quotes: '{short(path(token))}'")
             self.unexpected("a literal")
         self.check_order(operator, token)
         self.index += 1
@@ -91,7 +91,7 @@ class Cursor:
         """Raise FilterError at the next token: something else was wanted."""
         token = self.tokens[self.index]
         if token.kind == "hyphenated":
-            hint = f'; a name with a hyphen is written in double quotes: "{token.text}"'
+            hint = f'; a name with a hyphen is written in double quotes: "{short(token.text)}"'
         elif token.kind == "operator" and token.text in _INSTEAD:
             hint = f"; write {_INSTEAD[token.text]}"
         self.fail(f"expected {wanted}, found {token}{hint}", token)

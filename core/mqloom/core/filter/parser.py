@@ -33,7 +33,7 @@ from mqloom.core.filter.syntax import (
     membership,
     negation,
 )
-from mqloom.core.filter.tokens import LITERALS, Token, fail, path, tokenize
+from mqloom.core.filter.tokens import LITERALS, Token, fail, path, short, tokenize
 from mqloom.core.filter.triples import parse_triples
 
 
@@ -102,7 +102,7 @@ class _Parser(Cursor):
                 return self.listed(name, negated=False)
         if kind != "operator":
             alone = kind in ("AND", "OR", ")", "end")
-            hint = f"; to ask whether it is true, write {token.text} = TRUE" if alone else ""
+            hint = f"; to ask whether it is true, write {short(token.text)} = TRUE" if alone else ""
             self.unexpected(f"an operator after {token}", hint)
         operator = self.operator()
         return Comparison(name, operator, self.operand(operator))

@@ -17,6 +17,9 @@ from typing import Final
 from mqloom.core.filter.patterns import Pattern
 
 Number = int | float
+PATTERNS_MAX: Final = 8
+"""Of more patterns than that on one attribute, the others are not searched for contradictions."""
+
 _CODE_POINT_MAX: Final = "\U0010ffff"
 
 
@@ -196,7 +199,7 @@ def after_prefix(prefix: str) -> str | None:
 
 
 def _is_surely_empty(whole: StringRange) -> bool:
-    patterns = (Pattern.prefix(whole.head), *whole.likes)
-    return any(one.excludes(other) for one in patterns for other in whole.likes) or any(
-        unlike.covers(pattern) for unlike in whole.unlikes for pattern in patterns
+    patterns = (Pattern.prefix(whole.head), *whole.likes[:PATTERNS_MAX])
+    return any(one.excludes(other) for one in patterns for other in patterns[1:]) or any(
+        unlike.covers(pattern) for unlike in whole.unlikes[:PATTERNS_MAX] for pattern in patterns
     )

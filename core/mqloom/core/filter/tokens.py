@@ -1,7 +1,7 @@
 """The text of a filter in tokens, with positions; shared by the SQL form and the papers' triples.
 
 The tokenizer and the parsers are written by hand: every error knows its column and what would have been right there,
-parsing takes about a tenth of a generic parser's time, and the plain install needs no parser library.
+parsing costs little beside what a generic parser takes, and the plain install needs no parser library.
 """
 
 import math
@@ -22,7 +22,7 @@ _STEP = re.compile(f"{_NAME}|{_QUOTED}")
 
 # The order matters: 5abc is not a number and a name.
 _TOKEN = re.compile(
-    rf"""\s*(?:
+    rf"""\s*+(?:
     (?P<path>       (?:{_NAME}|{_QUOTED})(?:\.(?:{_NAME}|{_QUOTED}))*+(?!-\w))
   | (?P<hyphenated> (?:{_NAME}|{_QUOTED})(?:\.(?:{_NAME}|{_QUOTED}))*+(?:-[\w."]+)+)
   | (?P<number>     [+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
@@ -54,7 +54,14 @@ class Token(NamedTuple):
     position: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else self.text if self.kind == "string" else f"'{self.text}'"
+        if self.kind == "end":
+            return "the end"
+        return short(self.text) if self.kind == "string" else f"'{short(self.text)}'"
+
+
+def short(text: str) -> str:
+    """Return as much of a text as an error shows."""
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def keyword(word: str) -> str | None:
@@ -85,7 +92,9 @@ def tokenize(text: str) -> list[Token]:
     except UnicodeEncodeError as error:
         fail("a filter is Unicode text without lone surrogates", text, error.start)
     tokens = []
-    for match in _TOKEN.finditer(text):
+    # Blanks at the end would be tried once for each of them, to no avail.
+    end = len(text.rstrip())
+    for match in _TOKEN.finditer(text, 0, end):
         kind = match.lastgroup
         assert kind is not None
         word = match[kind]
@@ -97,9 +106,10 @@ def tokenize(text: str) -> list[Token]:
         elif kind == "stray":
             fail(_STRAY.get(word, f"no filter contains the character {word!r} here"), text, position)
         elif kind == "malformed":
+            word = short(word)
             fail(f"'{word}' is no number; as a name it would be written \"{word}\"", text, position)
         tokens.append(Token(kind, word, position))
-    tokens.append(Token("end", "", len(text)))
+    tokens.append(Token("end", "", end))
     return tokens
 
 
@@ -127,5 +137,5 @@ def _number(token: Token, text: str) -> Scalar:
         return int(token.text)
     value = float(token.text)
     if math.isinf(value):
-        fail(f"the number {token.text} is too large: a decimal is at most about 1.8e308", text, token.position)
+        fail(f"the number {short(token.text)} is too large: a decimal is at most about 1.8e308", text, token.position)
     return canonical_value(value)

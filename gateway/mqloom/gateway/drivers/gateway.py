@@ -8,6 +8,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 
 from mqloom.core import layout
@@ -111,9 +112,9 @@ class GatewayDriver:
                 client_id=f"mqloom-{self._gateway}-to-{neighbour}",
                 clean_session=True,
                 subscriptions=[(layout.status(neighbour), 0)],
-                on_messages=lambda batch, neighbour=neighbour: self._neighbour_status(neighbour, batch),
-                on_up=lambda neighbour=neighbour: self._link_up(neighbour),
-                on_down=lambda _, neighbour=neighbour: self._handle(LinkLost(neighbour=neighbour)),
+                on_messages=partial(self._neighbour_status, neighbour),
+                on_up=partial(self._link_up, neighbour),
+                on_down=partial(self._link_down, neighbour),
                 on_drop=lambda reason: self.node.counters.add("link_frames_dropped", reason),
             )
             self._links[neighbour] = MqttConnection(plan, self._log)
@@ -152,6 +153,9 @@ class GatewayDriver:
     def _link_up(self, neighbour: GatewayId) -> None:
         if self._neighbour_alive[neighbour]:
             self._handle(LinkConnected(neighbour=neighbour))
+
+    def _link_down(self, neighbour: GatewayId, problem: str) -> None:
+        self._handle(LinkLost(neighbour=neighbour))
 
     def _neighbour_status(self, neighbour: GatewayId, batch: Sequence[Received]) -> None:
         """A neighbour's last will says that its gateway is gone although its broker is there."""

@@ -69,7 +69,10 @@ class MqttConnection:
     def _build(self) -> paho.Client:
         plan = self._plan
         client = paho.Client(
-            CallbackAPIVersion.VERSION2, client_id=plan.client_id, clean_session=plan.clean_session, protocol=paho.MQTTv311
+            CallbackAPIVersion.VERSION2,
+            client_id=plan.client_id,
+            clean_session=plan.clean_session,
+            protocol=paho.MQTTv311,
         )
         client.max_inflight_messages_set(IN_FLIGHT_MAX)
         client.max_queued_messages_set(LINK_QUEUE_MAX)
@@ -153,7 +156,7 @@ class MqttConnection:
         self._soon(self._fell, f"the connection was lost ({reason})")
 
     def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
-        received = Received(message.topic, message.payload, message.qos, message.retain)
+        received = Received(message.topic, bytes(message.payload), message.qos, message.retain)
         with self._room:
             if len(self._backlog) >= DRIVER_BACKLOG_MAX:
                 self._room.wait_for(lambda: self._closing or len(self._backlog) < DRIVER_BACKLOG_MAX // 2)
@@ -189,6 +192,8 @@ class MqttConnection:
         was_up, self._up = self._up, False
         if self._closing:
             return
-        self._log.warning("broker at %s:%s: %s; trying again", self._plan.address.host, self._plan.address.port, problem)
+        self._log.warning(
+            "broker at %s:%s: %s; trying again", self._plan.address.host, self._plan.address.port, problem
+        )
         if was_up:
             self._plan.on_down(problem)

@@ -1,0 +1,49 @@
+"""Which broker, and as whom: the connection options that the client's commands share."""
+
+import argparse
+import os
+from dataclasses import dataclass
+
+from mqloom.core.errors import LocalError
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLogin:
+    """Where a broker listens, and as whom we go there."""
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address, for people."""
+        return f"{self.host}:{self.port}"
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which broker; `login_of` reads them."""
+    group = parser.add_argument_group("the broker")
+    group.add_argument("--host", default="127.0.0.1", help="where the broker listens (%(default)s)")
+    group.add_argument("--port", type=_port, default=1883, help="and on which port (%(default)s)")
+    group.add_argument("--username", default="", metavar="NAME", help="log in under this name")
+    group.add_argument("--password-env", default="", metavar="VARIABLE", help="take the password from this variable")
+
+
+def login_of(arguments: argparse.Namespace) -> BrokerLogin:
+    """Return what the connection options say; raises LocalError if the password's variable is not set."""
+    variable: str = arguments.password_env
+    if variable and variable not in os.environ:
+        raise LocalError(f"--password-env: there is no variable {variable} in the environment")
+    if variable and not arguments.username:
+        raise LocalError("--password-env: a password needs a --username")
+    password = os.environ[variable] if variable else ""
+    return BrokerLogin(arguments.host, arguments.port, arguments.username, password)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 < port < 65_536:
+        raise ValueError
+    return port
