@@ -99,7 +99,7 @@ def test_a_file_is_one_publication(port: int, heard: "queue.SimpleQueue[tuple[st
 
 
 def test_a_file_that_is_not_there_is_said_before_the_broker_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match="--file: .*No such file"):
+    with pytest.raises(LocalError, match=r"--file: .*No such file"):
         run("stocks/image", "--file", str(tmp_path / "image"), "--port", free_port())
 
 
