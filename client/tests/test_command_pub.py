@@ -15,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import command_pub
 from mqloom.client.limits import ACKNOWLEDGE_S, UNACKNOWLEDGED_MAX
-from mqloom.core.errors import ConnectionFailed, LocalError, TopicError
+from mqloom.core.errors import BrokerError, LocalError, TopicError
 
 HOST = "127.0.0.1"
 WAIT_S_MAX = 10.0
@@ -121,7 +121,7 @@ def test_what_cannot_be_meant_is_a_usage_mistake(words: list[str], capsys: pytes
 
 def test_a_broker_that_is_not_there_is_said() -> None:
     port = free_port()
-    with pytest.raises(ConnectionFailed, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
+    with pytest.raises(BrokerError, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
         run("stocks/YHOO", "x", "--port", port)
 
 
@@ -135,7 +135,7 @@ def test_somebody_else_on_that_port_is_said() -> None:
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        with pytest.raises(ConnectionFailed, match="hangs up instead of answering"):
+        with pytest.raises(BrokerError, match="hangs up instead of answering"):
             run("stocks/YHOO", "x", "--port", str(listener.getsockname()[1]))
         thread.join()
 
@@ -160,7 +160,7 @@ def test_a_broker_that_does_not_acknowledge_is_said(monkeypatch: pytest.MonkeyPa
         thread = threading.Thread(target=accept_and_be_silent)
         thread.start()
         expected = "not acknowledged within 0.2 s; of 1 publications sent 0 were acknowledged in order"
-        with pytest.raises(ConnectionFailed, match=expected):
+        with pytest.raises(BrokerError, match=expected):
             run("stocks/YHOO", "x", "--port", str(listener.getsockname()[1]))
         thread.join()
 
@@ -180,7 +180,7 @@ def test_a_broker_that_refuses_us_is_said() -> None:
 
         thread = threading.Thread(target=refuse)
         thread.start()
-        with pytest.raises(ConnectionFailed, match="refuses us: Not authorized; see --username and --password-env"):
+        with pytest.raises(BrokerError, match="refuses us: Not authorized; see --username and --password-env"):
             run("stocks/YHOO", "x", "--port", str(listener.getsockname()[1]))
         thread.join()
 
@@ -193,6 +193,6 @@ def test_a_password_comes_from_the_environment_and_its_absence_is_said(monkeypat
     monkeypatch.setenv("MQLOOM_TEST_PASSWORD", "secret")
     with pytest.raises(LocalError, match="needs a --username"):
         run(*words)
-    with pytest.raises(ConnectionFailed) as failed:
+    with pytest.raises(BrokerError) as failed:
         run(*words, "--username", "me")
     assert "secret" not in str(failed.value)

@@ -18,7 +18,7 @@ from mqloom.client.connecting import Connection
 from mqloom.client.vocabulary import Deliver, Tell
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
-from mqloom.core.errors import ConnectionFailed, LocalError, TopicError
+from mqloom.core.errors import BrokerError, LocalError, TopicError
 from mqloom.core.events import Event, PublishesReceived, RecordReceived, Started
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
@@ -217,7 +217,7 @@ def test_a_refusal_says_why_and_is_a_failure(
     broker: RunningBroker, gateway: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gateway.problem = "not on the list"
-    with pytest.raises(ConnectionFailed, match="EDGE1 refused every subscription"):
+    with pytest.raises(BrokerError, match="EDGE1 refused every subscription"):
         run("stocks/#", "--port", str(broker.port))
     assert capsys.readouterr().err == "mqloom sub: refused: not on the list\n"
     assert gateway.record_deleted.wait(WAIT_S_MAX)
@@ -268,7 +268,7 @@ def test_after_a_lost_connection_it_goes_on(
 
 def test_without_a_gateway_it_fails_in_time(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqloom.client.subscriber.FIND_S", 0.2)
-    with pytest.raises(ConnectionFailed, match=rf"127\.0\.0\.1:{broker.port}: no gateway answers at this broker"):
+    with pytest.raises(BrokerError, match=rf"127\.0\.0\.1:{broker.port}: no gateway answers at this broker"):
         run("stocks/#", "--port", str(broker.port))
 
 
@@ -279,8 +279,38 @@ def test_not_established_in_the_time_is_exit_code_1(broker: RunningBroker, capsy
 
 def test_a_broker_that_is_not_there_is_said() -> None:
     port = free_port()
-    with pytest.raises(ConnectionFailed, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
+    with pytest.raises(BrokerError, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
         run("stocks/#", "--port", port)
+
+
+@pytest.mark.parametrize(
+    ("confirmation", "problem"),
+    [(b"\x80", "it does not let us subscribe to mqloom/v1/"), (b"", "it does not confirm mqloom/v1/")],
+)
+def test_a_broker_that_grants_no_subscription_is_said(
+    confirmation: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.client.connecting.CONFIRM_S", 0.2)
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        listener.listen()
+
+        def accept_and_refuse() -> None:
+            connection = listener.accept()[0]
+            with connection:
+                connection.recv(1024)
+                connection.sendall(b"\x20\x02\x00\x00")  # CONNACK
+                subscribe = connection.recv(1024)
+                if confirmation:
+                    connection.sendall(b"\x90\x03" + subscribe[2:4] + confirmation)  # SUBACK
+                while connection.recv(1024):
+                    pass
+
+        thread = threading.Thread(target=accept_and_refuse)
+        thread.start()
+        with pytest.raises(BrokerError, match=problem):
+            run("stocks/#", "--port", str(listener.getsockname()[1]))
+        thread.join()
 
 
 def test_a_mistake_in_the_filter_is_shown_before_the_broker_is_asked(capsys: pytest.CaptureFixture[str]) -> None:

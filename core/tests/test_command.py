@@ -8,7 +8,7 @@ import pytest
 
 from mqloom.core import command
 from mqloom.core.command import main
-from mqloom.core.errors import ConnectionFailed
+from mqloom.core.errors import BrokerError
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -171,7 +171,7 @@ def test_help_survives_a_module_that_is_broken(commands: Commands, capsys: pytes
 def test_an_error_of_ours_is_one_message_and_exit_code_1(
     commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands.add("sub", raising(ConnectionFailed("localhost:1883", "nobody listens there")))
+    commands.add("sub", raising(BrokerError("localhost:1883", "nobody listens there")))
     assert commands("sub") == 1
     printed = capsys.readouterr()
     assert printed.err == "mqloom sub: broker at localhost:1883: nobody listens there\n"

@@ -6,7 +6,7 @@ import pytest
 
 from mqloom.core.command import main
 from mqloom.gateway.command_init import starter
-from mqloom.gateway.configuration import TABLES, read_configuration
+from mqloom.gateway.configuration import TABLES, read_draft
 from mqloom.gateway.configuration_checks import load_federation
 
 
@@ -59,7 +59,7 @@ def test_every_key_is_in_the_starter() -> None:
 def test_what_is_commented_out_is_the_default(tmp_path: Path) -> None:
     path = tmp_path / "federation.toml"
     path.write_text(starter(), encoding="utf-8")
-    commented = read_configuration(path)
+    commented = read_draft(path).finish()
     path.write_text(uncommented(), encoding="utf-8")
     everything = load_federation(path).configuration
     assert everything.federation == commented.federation

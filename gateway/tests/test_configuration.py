@@ -4,7 +4,7 @@ import pytest
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.configuration import BrokerTable, CodecTable, PluginsTable, read_configuration, read_draft
+from mqloom.gateway.configuration import BrokerTable, CodecTable, PluginsTable, read_draft
 
 SMALL = """
 [federation]
@@ -58,7 +58,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
-    configuration = read_configuration(write(tmp_path, SMALL))
+    configuration = read_draft(write(tmp_path, SMALL)).finish()
     assert configuration.federation.matcher == "scan"
     assert configuration.federation.overlay == "tree"
     assert configuration.federation.telemetry_s == 10.0
@@ -66,35 +66,35 @@ def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
         BrokerTable(id=GatewayId("a"), host="127.0.0.1", port=1883, adapter="mqtt", username="", password_env="")
     ]
     assert configuration.codecs == [CodecTable(topics="#", codec="json")]
-    assert configuration.links == configuration.subscriptions == []
+    assert configuration.links == []
+    assert configuration.subscriptions == []
     assert configuration.plugins == PluginsTable(files=[], directory="plugins.d", disabled=[], settings={})
 
 
 def test_everything_written_is_read(tmp_path: Path) -> None:
-    configuration = read_configuration(write(tmp_path, THREE))
+    configuration = read_draft(write(tmp_path, THREE)).finish()
     assert configuration.federation.telemetry_s == 1.0
     assert configuration.broker("b").username == "gateway"
     assert configuration.codecs == [CodecTable(topics="stocks/csv/#", codec="csv")]
     assert configuration.subscriptions[0].where == "volume > 3"
-    assert configuration.plugin_settings() == {"allow_list": {"clients": ["x"]}}
+    assert configuration.plugins.settings == {"allow_list": {"clients": ["x"]}}
 
 
 def test_neighbours_come_in_the_order_of_the_links(tmp_path: Path) -> None:
-    configuration = read_configuration(write(tmp_path, THREE))
+    configuration = read_draft(write(tmp_path, THREE)).finish()
     assert configuration.neighbours(GatewayId("b")) == ["c", "a"]
     assert configuration.neighbours(GatewayId("a")) == ["b"]
 
 
-def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_file_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, THREE)
     monkeypatch.chdir(tmp_path)
-    configuration = read_configuration(Path("federation.toml"))
-    assert configuration.plugin_files() == [tmp_path / "mine.py", Path("/elsewhere/yours.py")]
-    assert configuration.plugin_directory() == tmp_path / "drop"
+    configuration = read_draft(Path("federation.toml")).finish()
+    assert configuration.folder == tmp_path
 
 
 def test_a_broker_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
-    configuration = read_configuration(write(tmp_path, SMALL.replace('"a"', '"paris"')))
+    configuration = read_draft(write(tmp_path, SMALL.replace('"a"', '"paris"'))).finish()
     with pytest.raises(ConfigurationError, match=r"there is no broker 'pariss'; did you mean 'paris'\?"):
         configuration.broker("pariss")
 

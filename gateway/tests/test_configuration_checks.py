@@ -4,8 +4,8 @@ import pytest
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.limits import HOPS_MAX
-from mqloom.gateway.configuration import read_configuration
-from mqloom.gateway.configuration_checks import check_choices, check_configuration, load_federation
+from mqloom.gateway.configuration import read_draft
+from mqloom.gateway.configuration_checks import load_federation
 
 SOUND = """
 [federation]
@@ -37,7 +37,6 @@ def problems_of(folder: Path, text: str) -> list[str]:
     try:
         load_federation(path)
     except ConfigurationError as error:
-        assert error.source == str(path)
         return list(error.problems)
     return []
 
@@ -59,10 +58,8 @@ def test_what_is_loaded_is_the_configuration_with_its_plugins(tmp_path: Path) ->
     path = tmp_path / "federation.toml"
     path.write_text(SOUND)
     configuration, manager = load_federation(path)
-    assert configuration == read_configuration(path)
+    assert configuration == read_draft(path).finish()
     assert "json" in manager.codecs()
-    check_configuration(configuration)
-    check_choices(configuration, manager)
 
 
 DATA = 'data = ["stocks/#", "sensors/+/temperature"]'
@@ -140,8 +137,8 @@ BROKEN = {
         "federation.data#2: topic 'a#': + and # are a level by themselves, not part of one as in 'a#'",
     ),
     "data that overlaps": (
-        changed(DATA, 'data = ["stocks/#", "stocks/YHOO"]'),
-        "federation.data#2: 'stocks/YHOO' overlaps 'stocks/#' (federation.data#1): a publication would be taken in twice",
+        changed(DATA, 'data = ["stocks/#", "stocks/A"]'),
+        "federation.data#2: 'stocks/A' overlaps 'stocks/#' (federation.data#1): a publication would be taken in twice",
     ),
     "data that includes our own topics": (
         changed(DATA, 'data = ["stocks/#", "mqloom/#"]'),

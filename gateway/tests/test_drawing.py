@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 
 import pytest
@@ -88,5 +89,5 @@ def test_the_plain_strokes_are_ascii() -> None:
 @pytest.mark.parametrize("length", [1, 2, 3_000])
 def test_a_long_line_of_brokers_is_drawn_too(length: int) -> None:
     names = [f"b{number}" for number in range(length)]
-    lines = tree(federation(names, list(zip(names, names[1:], strict=False))))
+    lines = tree(federation(names, list(itertools.pairwise(names))))
     assert [line.strip(" └─") for line in lines] == names

@@ -229,7 +229,7 @@ def test_every_kind_of_offer_is_checked(kind: str) -> None:
 
 def test_one_name_offered_by_two_is_a_clear_error() -> None:
     found = manager(plugin("one", mqloom_codec=codec("x")), plugin("two", mqloom_codec=codec("x")))
-    with pytest.raises(PluginError, match="plugin 'two'.* another plugin offers 'x' already"):
+    with pytest.raises(PluginError, match=r"plugin 'two'.* another plugin offers 'x' already"):
         found.codecs()
 
 
@@ -246,7 +246,7 @@ def test_two_agents_of_one_name_are_a_clear_error() -> None:
         return SimpleNamespace(name="same", handle=lambda event, now: [])
 
     found = manager(plugin("one", mqloom_agent=agent), plugin("two", mqloom_agent=agent))
-    with pytest.raises(PluginError, match="plugin 'two'.* another plugin offers 'same' already"):
+    with pytest.raises(PluginError, match=r"plugin 'two'.* another plugin offers 'same' already"):
         found.agents(GatewayId("north"))
 
 
@@ -258,7 +258,7 @@ def test_an_agent_that_cannot_be_one_is_a_clear_error() -> None:
 
 def test_mistakes_in_settings_are_told_with_their_place() -> None:
     found = manager(
-        plugin("quiet", mqloom_check=lambda: []),
+        plugin("quiet", mqloom_check=lambda: ()),
         plugin("strict", mqloom_check=lambda settings: [f"{key} is wrong" for key in settings]),
         settings={"strict": {"a": 1, "b": 2}},
     )
@@ -320,11 +320,11 @@ def test_a_sink_that_raises_is_named_and_the_others_still_get_the_record() -> No
         raise OSError("disk full")
 
     plugins = [
-        plugin("before", mqloom_record=lambda record: seen.append(record)),
+        plugin("before", mqloom_record=lambda record: seen.append(("before", record))),
         plugin("broken", mqloom_record=broken),
-        plugin("after", mqloom_record=lambda record: seen.append(record)),
+        plugin("after", mqloom_record=lambda record: seen.append(("after", record))),
     ]
     failures = Failures()
     manager(*plugins).record(RECORD, failures)
-    assert seen == [RECORD, RECORD]
+    assert seen == [("before", RECORD), ("after", RECORD)]
     assert failures.told == [("broken", "mqloom_record", "OSError: disk full")]

@@ -186,9 +186,7 @@ def test_a_dropped_wrapper_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_file_may_define_dataclasses_and_be_loaded_again(tmp_path: Path) -> None:
-    text = f"from __future__ import annotations\nfrom dataclasses import dataclass\n{CODEC}\n@dataclass\nclass Row:\n    a: int\n"
-    path = write(tmp_path / "again.py", text)
-    first, second = (
-        next(plugin.module for plugin in load_plugins([path]) if plugin.name == "again") for _ in range(2)
-    )
+    head = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    path = write(tmp_path / "again.py", f"{head}{CODEC}\n@dataclass\nclass Row:\n    a: int\n")
+    first, second = (next(plugin.module for plugin in load_plugins([path]) if plugin.name == "again") for _ in range(2))
     assert first is not second

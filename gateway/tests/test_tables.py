@@ -40,7 +40,7 @@ def test_a_missing_key_leaves_nothing_to_use() -> None:
 
 
 def test_a_wrong_required_value_leaves_nothing_to_use() -> None:
-    assert read({"label": ""}) == (None, ["shelf.label: expected text of at least 1 characters"])
+    assert read({"label": ""}) == (None, ["shelf.label: expected text that is not empty"])
 
 
 def test_a_wrong_optional_value_is_told_and_has_its_default() -> None:

@@ -15,7 +15,7 @@ from paho.mqtt.client import MQTTMessageInfo
 from mqloom.client.connecting import Connection
 from mqloom.client.limits import ACKNOWLEDGE_S, UNACKNOWLEDGED_MAX
 from mqloom.client.login import add_connection_options, login_of
-from mqloom.core.errors import ConnectionFailed, LocalError
+from mqloom.core.errors import BrokerError, LocalError
 from mqloom.core.topics import check_topic
 
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Publish; return 0 when all is acknowledged. Raises ConnectionFailed when it is not in time."""
+    """Publish; return 0 when all is acknowledged. Raises BrokerError when it is not in time."""
     check_topic(arguments.topic)
     payloads = _payloads(arguments)
     with Connection(login_of(arguments), f"mqloom.pub-{secrets.token_hex(4)}") as connection:
@@ -71,5 +71,5 @@ def _wait(waiting: deque[MQTTMessageInfo], acknowledged: int, connection: Connec
     if problem:
         total = acknowledged + 1 + len(waiting)
         text = f"{problem}; of {total} publications sent {acknowledged} were acknowledged in order"
-        raise ConnectionFailed(connection.login.address, text)
+        raise BrokerError(connection.login.address, text)
     return acknowledged + 1

@@ -36,7 +36,7 @@ from mqloom.client.vocabulary import (
     WakeAt,
     Woke,
 )
-from mqloom.core.errors import ConnectionFailed
+from mqloom.core.errors import BrokerError
 
 Show = Callable[[Deliver | Tell | Note], bool]
 """Shows the user something; returns whether the user wants more."""
@@ -48,7 +48,7 @@ class Connection:
     """A connection to one broker, gone back to when it is lost; a context manager that opens and closes it.
 
     With `keep_session` the broker keeps what comes at QoS 1 while the connection is away, until it is closed here.
-    Entering raises ConnectionFailed if the broker cannot be reached, does not answer, or refuses us.
+    Entering raises BrokerError if the broker cannot be reached, does not answer, or refuses us.
     """
 
     def __init__(self, login: BrokerLogin, mqtt_client_id: str, *, keep_session: bool = False) -> None:
@@ -78,7 +78,7 @@ class Connection:
                 info.wait_for_publish(max(0.01, deadline - time.monotonic()))
         self._leave()
         if self._keep_session:
-            with contextlib.suppress(ConnectionFailed), Connection(self.login, self._mqtt_client_id):
+            with contextlib.suppress(BrokerError), Connection(self.login, self._mqtt_client_id):
                 pass  # connecting without keep_session makes the broker forget the session
 
     def next_event(self, timeout_s: float | None) -> Event | None:
@@ -96,7 +96,7 @@ class Connection:
         self._events.put(CloseRequested())
 
     def subscribe(self, topic: str, qos: int) -> None:
-        """Subscribe and wait for the broker's word; raises ConnectionFailed if that is no, or does not come."""
+        """Subscribe and wait for the broker's word; raises BrokerError if that is no, or does not come."""
         _, wanted = self._client.subscribe(topic, qos)
         deadline = time.monotonic() + CONFIRM_S
         while self._client.is_connected():
@@ -104,11 +104,11 @@ class Connection:
                 mid, granted = self._confirmed.get(timeout=min(0.2, max(0.0, deadline - time.monotonic())))
             except queue.Empty:
                 if time.monotonic() >= deadline:
-                    raise ConnectionFailed(self.login.address, f"it does not confirm {topic}") from None
+                    raise BrokerError(self.login.address, f"it does not confirm {topic}") from None
                 continue
             if mid == wanted:
                 if not granted:
-                    raise ConnectionFailed(self.login.address, f"it does not let us subscribe to {topic}")
+                    raise BrokerError(self.login.address, f"it does not let us subscribe to {topic}")
                 return
 
     def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> MQTTMessageInfo:
@@ -123,7 +123,7 @@ class Connection:
             self._client.connect(self.login.host, self.login.port)
         except (OSError, ValueError) as error:
             self._leave()
-            raise ConnectionFailed(address, f"cannot be reached ({error})") from error
+            raise BrokerError(address, f"cannot be reached ({error})") from error
         self._client.loop_start()
         try:
             problem = self._accepted.get(timeout=CONNECT_S)
@@ -131,7 +131,7 @@ class Connection:
             problem = f"accepts connections, but says no MQTT within {CONNECT_S:g} s"
         if problem:
             self._leave()
-            raise ConnectionFailed(address, problem)
+            raise BrokerError(address, problem)
 
     def _leave(self) -> None:
         self._room.release(BACKLOG_MAX)  # paho's thread may wait there
@@ -202,7 +202,7 @@ class Drive:
         self._has_enough = False
 
     def run(self) -> None:
-        """Return when the subscriber has finished; raises ConnectionFailed if it fails, or the broker does."""
+        """Return when the subscriber has finished; raises BrokerError if it fails, or the broker does."""
         finished = False
         with _closing_on_signals(self._connection):
             while not finished:
@@ -237,7 +237,7 @@ class Drive:
             case WakeAt():
                 self._wake_at = effect.at
             case Failed():
-                raise ConnectionFailed(self._connection.login.address, effect.problem)
+                raise BrokerError(self._connection.login.address, effect.problem)
             case Finished():
                 pass
 

@@ -1,4 +1,4 @@
-"""What a gateway counts, each with its meaning; docs/operations.md lists them, and a test keeps it so.
+"""What a gateway counts, each with its meaning; docs/counters.md lists them, and a test keeps it so.
 
 A counter of failures is counted by reason, so that an operator sees not only that but why.
 """
@@ -54,6 +54,10 @@ class Counters:
         """Return a counter's value, over all its reasons."""
         assert name in COUNTERS, name
         return sum(count for (counted, _), count in self._counts.items() if counted == name)
+
+    def value(self, name: str, reason: str) -> int:
+        """Return a counter's value for one reason."""
+        return self._counts[name, reason]
 
     def reasons(self, name: str) -> dict[str, int]:
         """Return a counter's values by reason."""

@@ -4,7 +4,7 @@
     |-- LocalError               ours to mend: this installation, this operator
     |   |-- ConfigurationError   federation.toml does not describe a federation
     |   |-- PluginError          a plugin does not load, or does not answer as its hook demands
-    |   `-- ConnectionFailed     a broker does not answer, or refuses us
+    |   `-- BrokerError          a broker does not answer, or refuses us
     `-- RemoteError              somebody else's: counted, answered, and it costs nobody else anything
         |-- FilterError          a WHERE that does not parse, with the column of the mistake
         |-- TopicError           not a topic, or not a topic filter, of MQTT
@@ -47,7 +47,7 @@ class PluginError(LocalError):
         super().__init__(f"plugin {plugin!r} ({source}): {problem}")
 
 
-class ConnectionFailed(LocalError):
+class BrokerError(LocalError):
     """A broker that cannot be reached or refuses us."""
 
     def __init__(self, address: str, problem: str) -> None:

@@ -31,7 +31,7 @@ def record(gateway: GatewayId, client: ClientId) -> str:
 
 def record_client(gateway: GatewayId, topic: str) -> ClientId:
     """Return whose record this topic holds; raises TopicError."""
-    return ClientId(decode_id(topic.removeprefix(f"{_of(gateway)}/sub/")))
+    return ClientId(decode_id(_below(f"{_of(gateway)}/sub/", topic)))
 
 
 def out(gateway: GatewayId, client: ClientId) -> str:
@@ -56,8 +56,10 @@ def links(receiver: GatewayId) -> tuple[str, str]:
 
 def link_sender(receiver: GatewayId, topic: str) -> LinkTopic:
     """Return who wrote to this link topic; raises TopicError."""
-    sender, _, rest = topic.removeprefix(f"{_of(receiver)}/link/").partition("/")
-    return LinkTopic(GatewayId(decode_id(sender)), rest == "urgent")
+    sender, urgent, rest = _below(f"{_of(receiver)}/link/", topic).partition("/urgent")
+    if rest:
+        raise TopicError("not the topic of a link", topic)
+    return LinkTopic(GatewayId(decode_id(sender)), bool(urgent))
 
 
 def status(gateway: GatewayId) -> str:
@@ -72,8 +74,8 @@ def all_status() -> str:
 
 def status_gateway(topic: str) -> GatewayId:
     """Return whose status this topic holds; raises TopicError."""
-    gateway, _, rest = topic.removeprefix(f"{ROOT}/").partition("/")
-    if rest != "status" or not topic.startswith(f"{ROOT}/"):
+    gateway, _, rest = _below(f"{ROOT}/", topic).partition("/")
+    if rest != "status":
         raise TopicError("not the topic of a gateway's status", topic)
     return GatewayId(decode_id(gateway))
 
@@ -81,6 +83,12 @@ def status_gateway(topic: str) -> GatewayId:
 def dead(gateway: GatewayId, topic: str) -> str:
     """Return where a publication on which a plugin failed twice is put: below it its own topic, payload untouched."""
     return f"{_of(gateway)}/dead/{topic}"
+
+
+def _below(prefix: str, topic: str) -> str:
+    if not topic.startswith(prefix):
+        raise TopicError(f"not below {prefix}", topic)
+    return topic.removeprefix(prefix)
 
 
 def _of(gateway: GatewayId) -> str:

@@ -14,9 +14,13 @@ from mqloom.core.publication import Publication, TopicText
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """Greets a neighbour; `heard` is the conversation of the neighbour's that we follow, if any."""
+    """Greets a neighbour; `heard` is the conversation of the neighbour's that we follow, if any.
+
+    `asks` is for an answer: the sender is not up, and has said nothing but greetings in this conversation.
+    """
 
     heard: Conversation | None
+    asks: bool
 
 
 class Announce(Struct, frozen=True, array_like=True, tag=3, gc=False):

@@ -67,7 +67,7 @@ def batches(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
     """Cut messages, in order, into pieces that fit into one frame each."""
     start, size = 0, 0
     for index, message in enumerate(messages):
-        weight = _weight(message)
+        weight = weight_of(message)
         if (size + weight > FRAME_BYTES_TARGET and index > start) or index - start == FRAME_MESSAGES_MAX:
             yield tuple(messages[start:index])
             start, size = index, 0
@@ -76,10 +76,11 @@ def batches(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         yield tuple(messages[start:])
 
 
-def _weight(message: Message) -> int:
+def weight_of(message: Message) -> int:
     """Estimate a message's bytes from its large parts only; what is left out is far under FRAME_BYTES_TARGET."""
     if isinstance(message, Publication):
-        return len(message.payload) + 4 * len(message.topic)
+        properties = sum(len(name) + len(value) for name, value in message.user_properties)
+        return len(message.payload) + 4 * (len(message.topic) + len(message.content_type) + properties)
     if isinstance(message, Announce):
         return 4 * (len(message.topics) + len(message.where))
     return len(message.body) if isinstance(message, Control) else 0

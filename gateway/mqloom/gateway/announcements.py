@@ -4,6 +4,9 @@ Only the covering set goes over the link. A subscription is withheld only under 
 on the primary tree the anchor is this gateway for all of them, so that the rule is: one such object per neighbour.
 Whatever replaces an announcement is announced before that one is withdrawn, so that the neighbour's table, which
 follows ours in order, covers every wish at every moment.
+
+Finding the covering set is the costly part. So it is kept up while the link is closed, and a link that opens again
+only says it again.
 """
 
 from collections.abc import Iterable
@@ -14,7 +17,7 @@ from mqloom.core.subscription import Subscription
 
 
 class Announcements:
-    """The covering set as one neighbour knows it. While closed, nothing is sent and the wishes are only kept."""
+    """The covering set as one neighbour knows it. While closed, nothing is sent; `sent` is then what would be."""
 
     def __init__(self) -> None:
         self._wishes: dict[SubscriptionKey, Subscription] = {}
@@ -25,40 +28,38 @@ class Announcements:
         self._open = False
 
     def open(self) -> list[Announce | Withdraw]:
-        """Begin: return the announcements of all wishes, smallest covering set."""
+        """Begin: return the announcements of the covering set."""
         assert not self._open
         self._open = True
-        return self._announce(self._wishes)
+        return [self._announcement(key) for key in self._established]
 
     def close(self) -> None:
         """End: the neighbour may have forgotten, or missed, anything."""
         self._open = False
-        self._established.clear()
-        self._sent_by_wish.clear()
-        self._cover.clear()
-        self._withheld.clear()
+        self._established = dict.fromkeys(self._established, False)
 
     def add(self, key: SubscriptionKey, wish: Subscription) -> list[Announce | Withdraw]:
         """Take in a wish; return what the neighbour must be told."""
         assert key not in self._wishes
         self._wishes[key] = wish
-        return self._announce([key]) if self._open else []
+        messages = self._announce([key])
+        return messages if self._open else []
 
     def remove(self, key: SubscriptionKey) -> list[Announce | Withdraw]:
         """Forget a wish, if it is known; return what the neighbour must be told."""
         wish = self._wishes.pop(key, None)
-        if wish is None or not self._open:
+        if wish is None:
             return []
         cover = self._cover.pop(key, None)
         if cover is not None:
             del self._withheld[cover][key]
             return []
-        orphans = self._unsend(key, wish)
-        return [*self._announce(orphans), Withdraw(key)]
+        messages = [*self._announce(self._unsend(key, wish)), Withdraw(key)]
+        return messages if self._open else []
 
     def establish(self, key: SubscriptionKey) -> list[SubscriptionKey]:
         """Note the neighbour's answer; return the wishes that it serves. A stale answer serves none."""
-        if self._established.get(key) is not False:
+        if not self._open or self._established.get(key) is not False:
             return []
         self._established[key] = True
         return [key, *self._withheld[key]]
@@ -66,6 +67,10 @@ class Announcements:
     def is_established(self, key: SubscriptionKey) -> bool:
         """Whether the neighbour has answered for this wish, or for the one under which it is withheld."""
         return self._established.get(self._cover.get(key, key), False)
+
+    def is_withheld(self, key: SubscriptionKey) -> bool:
+        """Whether something that was sent stands in for this wish."""
+        return self._open and key in self._cover
 
     @property
     def sent(self) -> int:
@@ -81,10 +86,11 @@ class Announcements:
         return len(self._wishes)
 
     def check(self) -> None:
-        """State the invariants: open means that every wish is either sent or withheld under a sent one."""
+        """State the invariants: every wish is either sent or withheld under a sent one."""
         sent, withheld = set(self._established), set(self._cover)
         assert not sent & withheld
-        assert sent | withheld == (set(self._wishes) if self._open else set())
+        assert sent | withheld == set(self._wishes)
+        assert self._open or not any(self._established.values())
         assert {key for held in self._withheld.values() for key in held} == withheld
         assert set(self._withheld) == sent == set(self._sent_by_wish.values())
         for key, cover in self._cover.items():
@@ -128,12 +134,16 @@ class Announcements:
         self._established[key] = False
         self._sent_by_wish[wish] = key
         self._withheld[key] = {}
-        messages: list[Announce | Withdraw] = [Announce(key, wish.topics, str(wish.where))]
+        messages: list[Announce | Withdraw] = [self._announcement(key)]
         for other in narrower:
             for held in (*self._unsend(other, self._wishes[other]), other):
                 self._withhold(held, key)
             messages.append(Withdraw(other))
         return messages
+
+    def _announcement(self, key: SubscriptionKey) -> Announce:
+        wish = self._wishes[key]
+        return Announce(key, wish.topics, str(wish.where))
 
     def _unsend(self, key: SubscriptionKey, wish: Subscription) -> list[SubscriptionKey]:
         """Take a wish out of the sent ones; return those that were withheld under it."""

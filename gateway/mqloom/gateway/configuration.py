@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
-from mqloom.gateway.tables import Entry, Kind, nearest, read_table, read_tables, read_toml
+from mqloom.gateway.tables import Entry, nearest, read_table, read_tables, read_toml
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -91,18 +91,6 @@ class Configuration(Struct, frozen=True, kw_only=True):
         """Return a broker's neighbours over primary links, in the order of the configuration."""
         return [other for link in self.links for other in link.between if gateway in link.between and other != gateway]
 
-    def plugin_files(self) -> list[Path]:
-        """Return the plugin files named in the configuration."""
-        return [self.folder / name for name in self.plugins.files]
-
-    def plugin_directory(self) -> Path:
-        """Return the directory into which plugin files are dropped."""
-        return self.folder / self.plugins.directory
-
-    def plugin_settings(self) -> Mapping[str, Mapping[str, object]]:
-        """Return everybody's settings, by plugin."""
-        return self.plugins.settings
-
 
 TABLES: Final[Mapping[str, type[Struct]]] = {
     "federation": FederationTable,
@@ -131,21 +119,6 @@ class Draft:
     plugins: PluginsTable | None
     subscriptions: list[Entry[SubscriptionTable]]
     problems: tuple[str, ...]
-
-    @classmethod
-    def of(cls, configuration: Configuration) -> "Draft":
-        """Return a configuration as a draft without mistakes."""
-        return cls(
-            source=configuration.source,
-            folder=configuration.folder,
-            federation=configuration.federation,
-            brokers=_entries("brokers", configuration.brokers),
-            links=_entries("links", configuration.links),
-            codecs=_entries("codecs", configuration.codecs),
-            plugins=configuration.plugins,
-            subscriptions=_entries("subscriptions", configuration.subscriptions),
-            problems=(),
-        )
 
     def finish(self) -> Configuration:
         """Return the configuration; raises ConfigurationError if its form has mistakes."""
@@ -190,12 +163,3 @@ def read_draft(path: Path) -> Draft:
         subscriptions=read_tables(SubscriptionTable, document.get("subscriptions", []), "subscriptions", problems),
         problems=(*problems, *wrong_plugins),
     )
-
-
-def read_configuration(path: Path) -> Configuration:
-    """Return the configuration in a file; raises ConfigurationError with every mistake of its form."""
-    return read_draft(path).finish()
-
-
-def _entries(name: str, tables: list[Kind]) -> list[Entry[Kind]]:
-    return [Entry(f"{name}#{number}", table, sound=True) for number, table in enumerate(tables, 1)]

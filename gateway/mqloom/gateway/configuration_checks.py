@@ -45,18 +45,6 @@ def load_federation(path: Path) -> Federation:
     return Federation(configuration, manager)
 
 
-def check_configuration(configuration: Configuration) -> None:
-    """Check what needs no plugin; raises ConfigurationError with every mistake."""
-    draft = Draft.of(configuration)
-    replace(draft, problems=tuple(_meaning_problems(draft))).finish()
-
-
-def check_choices(configuration: Configuration, manager: Manager) -> None:
-    """Check what plugins offer and say; raises ConfigurationError with every mistake, or PluginError."""
-    draft = Draft.of(configuration)
-    replace(draft, problems=tuple(_choice_problems(draft, manager))).finish()
-
-
 def _meaning_problems(draft: Draft) -> Iterator[str]:
     yield from _data_problems(draft)
     yield from _codec_problems(draft)

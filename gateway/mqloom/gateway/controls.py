@@ -1,12 +1,22 @@
 """Agents and their control publications: small, urgent, and only as far as their time to live reaches."""
 
+import math
 from collections.abc import Sequence
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control
 from mqloom.core.seen import Seen
-from mqloom.gateway.interfaces import Agent, AgentEvent, AgentWoke, ControlReceived, Overlay, PublishControl
+from mqloom.gateway.interfaces import (
+    Agent,
+    AgentEffect,
+    AgentEvent,
+    AgentWoke,
+    ControlReceived,
+    Overlay,
+    PublishControl,
+    WakeAgentAt,
+)
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.outbox import Outbox
 
@@ -65,7 +75,7 @@ class Controls:
 
     def _hand(self, name: str, event: AgentEvent, now: float) -> None:
         try:
-            effects = self._journal.guard(name, self._agents[name].handle, event, now)
+            effects = self._journal.guard(name, _ask, self._agents[name], event, now)
         except PluginFailed:
             return
         for effect in effects:
@@ -91,3 +101,17 @@ class Controls:
             )
         for target in self._overlay.spread(source):
             self._outbox.post(target, [control])
+
+
+def _ask(agent: Agent, event: AgentEvent, now: float) -> list[AgentEffect]:
+    """Return what an agent wants done; raises TypeError or ValueError if it answers nonsense."""
+    effects = list(agent.handle(event, now))
+    for effect in effects:
+        if isinstance(effect, PublishControl):
+            if not isinstance(effect.body, bytes) or not isinstance(effect.hops, int):
+                raise TypeError(f"a control publication is bytes and a number of hops, not {effect!r:.100}")
+        elif not isinstance(effect, WakeAgentAt):
+            raise TypeError(f"an agent answers with its effects, not {effect!r:.100}")
+        elif not math.isfinite(effect.at):
+            raise ValueError(f"{effect.at} is no time to wake at")
+    return effects

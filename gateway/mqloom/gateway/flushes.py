@@ -59,7 +59,13 @@ class Flushes:
             self._begin(now)
 
     def passed(self, sender: GatewayId, flush: Flush) -> None:
-        """A neighbour asks: pass it on, answer at once where there is nobody further."""
+        """A neighbour asks: pass it on, answer at once where there is nobody further.
+
+        In a network with a cycle a wave comes by twice, or back to where it began: then it must not go on for ever.
+        """
+        if self._is_here_already(sender, flush):
+            self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
+            return
         wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
         self._relayed.pop(flush.gateway, None)
         if not wave.waiting:
@@ -143,6 +149,12 @@ class Flushes:
             self._own = None
             self._deadline = None
             self._begin(now)
+
+    def _is_here_already(self, sender: GatewayId, flush: Flush) -> bool:
+        if flush.gateway == self._gateway:
+            return True
+        wave = self._relayed.get(flush.gateway)
+        return wave is not None and wave.asked_by != sender and (wave.epoch, wave.number) == (flush.epoch, flush.number)
 
     def _targets(self, source: GatewayId | None) -> set[GatewayId]:
         return {target for target in self._overlay.spread(source) if target in self._reachable}

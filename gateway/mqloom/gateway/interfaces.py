@@ -128,7 +128,7 @@ class SubscribeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CounterRecord:
-    """What a telemetry sink is given: a gateway's counts at a time, in seconds since 1970; core/counters.py has them."""
+    """What a telemetry sink is given: a gateway's counts by name, at a time in seconds since 1970."""
 
     gateway: GatewayId
     at: float
@@ -149,7 +149,7 @@ class BrokerAdapter(Protocol):
     """Makes sure of a broker: one that runs already, or one that it starts itself."""
 
     async def start(self) -> None:
-        """Return when the broker can be connected to; raises ConnectionFailed if it never will."""
+        """Return when the broker can be connected to; raises BrokerError if it never will."""
         ...
 
     async def stop(self) -> None:

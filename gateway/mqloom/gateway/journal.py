@@ -28,7 +28,7 @@ class Journal:
     def refuse(self, counter: str, reason: str, text: str) -> None:
         """Count a refusal, and log it the 1st, 2nd, 4th, 8th... time: a flood must not fill the log."""
         self.counters.add(counter, reason)
-        count = self.counters.reasons(counter)[reason]
+        count = self.counters.value(counter, reason)
         if count & (count - 1) == 0:
             self.tell("warning", f"{counter} ({reason}, {count} so far): {text}")
 

@@ -3,18 +3,26 @@
 Theory of operation. Each side numbers the frames of its conversation; a frame that is missing ends it, a repeated one
 is dropped. A conversation begins with Hello, which says which conversation of the other side it follows. A side that
 reads its own current conversation in a Hello knows that it is heard: the link is up, and it sends everything it knows.
-A side that is up and reads anything else knows that the other has lost the thread: it begins a new conversation.
+A side that is up and sees a new conversation knows that the other has begun anew: it does so too, so that both always
+tell each other everything again.
+
+A side that is not up says nothing but Hello, and asks for an answer. Only such a Hello begins a conversation, and of
+such a conversation nothing can be missing. A side that is up answers it, but asks for none: greetings come to an end.
 
     state       event                        new state    and
     CONNECTING  Hello that follows us        UP           greet, open
     CONNECTING  Hello that does not          CONNECTING   greet
+    CONNECTING  frame missing                CONNECTING   new conversation, greet
     CONNECTING  grace over                   DOWN         give up
-    UP          Hello that follows us        UP
+    UP          Hello that follows us        UP           greet, if it asks: it may have missed our greeting
     UP          Hello that does not          CONNECTING   close, new conversation, greet
+    UP          new conversation             CONNECTING   close, new conversation, greet
     UP          frame missing                CONNECTING   close, new conversation, greet
+    UP          connected again              UP           greet: what was lost meanwhile is then noticed
     UP          connection lost, grace over  DOWN         close, new conversation, give up
     DOWN        Hello that follows us        UP           greet, open
     DOWN        Hello that does not          CONNECTING   greet
+    DOWN        frame missing                CONNECTING   new conversation, greet
 
 A greeting is repeated every HELLO_EVERY_S while the link is not up and the neighbour's broker can be written to.
 """
@@ -66,18 +74,17 @@ class Link:
         self._urgent_sequence = 0
         self._heard: Conversation | None = None
         self._heard_sequence = 0
-        self._over: Conversation | None = None  # the neighbour's conversation that broke; nothing up to it counts
+        self._over: Conversation | None = None  # the neighbour's conversation that broke, until it begins another
         self._give_up_at: float | None = now + LINK_GRACE_S
         self._greet_at: float | None = None
-        self._greetings: list[Message] = []
+        self._greeting: Hello | None = None  # to be sent with the event at hand; a later one replaces an earlier
 
     def connected(self, now: float) -> None:
         """We can write to the neighbour's broker (again)."""
         self._connected = True
         if self.state is LinkState.UP:
             self._give_up_at = None
-        else:
-            self._greet(now)
+        self._greet(now)
 
     def lost(self, now: float) -> None:
         """We cannot write there, or its gateway is gone."""
@@ -108,26 +115,16 @@ class Link:
 
     def receive(self, frame: Frame, now: float) -> tuple[list[LinkChange], Sequence[Message]]:
         """Take a frame of the ordinary stream: return what to do first, and the messages to obey then."""
+        first = frame.messages[0] if frame.messages else None
+        begins = isinstance(first, Hello) and first.asks
         changes: list[LinkChange] = []
-        if self._heard is not None and frame.conversation == self._heard:
-            if frame.sequence <= self._heard_sequence:
-                self._journal.counters.add("frames_stale")
-                return [], ()
-            if frame.sequence > self._heard_sequence + 1:
-                missing = frame.sequence - self._heard_sequence - 1
-                self._journal.refuse("link_resets", "missing", f"{missing} frames from {self._neighbour} are missing")
-                self._over, self._heard = self._heard, None
-                changes = self._restart(now)
-                self._greet(now)
-                return changes, ()
-        else:
-            newest = max(self._heard or frame.conversation, self._over or frame.conversation)
-            begins = bool(frame.messages) and isinstance(frame.messages[0], Hello)
-            if frame.conversation < newest or frame.conversation == self._over or not begins:
-                self._journal.counters.add("frames_stale")
-                return [], ()
-            self._heard = frame.conversation
-            changes.append(LinkChange.DOUBT)
+        if self._is_stale(frame, begins=begins):
+            self._journal.counters.add("frames_stale")
+            return [], ()
+        if frame.conversation != self._heard:
+            changes = self._follow(frame.conversation, now)
+        elif frame.sequence > self._heard_sequence + 1 and not begins:
+            return self._break_off(frame, now), ()
         self._heard_sequence = frame.sequence
         self._journal.counters.add("frames_received")
         for message in frame.messages:
@@ -149,7 +146,8 @@ class Link:
             lost = sum(isinstance(message, Publication) for message in messages)
             self._journal.counters.add("publications_dropped", "link down", lost)
             messages = ()
-        greetings, self._greetings = self._greetings, []
+        greetings = () if self._greeting is None else (self._greeting,)
+        self._greeting = None
         frames = []
         for batch in batches([*greetings, *messages]):
             frames.append(self._frame(batch, self._sequence, urgent=False))
@@ -172,6 +170,32 @@ class Link:
         elif self.state is LinkState.CONNECTING:
             assert self._give_up_at is not None
 
+    def _is_stale(self, frame: Frame, *, begins: bool) -> bool:
+        """Whether a frame is repeated, of a conversation that is over, or of one whose beginning we have missed."""
+        if frame.conversation in (self._heard, self._over) and frame.sequence <= self._heard_sequence:
+            return True
+        if frame.conversation == self._heard:
+            return False
+        newest = self._heard or self._over
+        return not begins or (newest is not None and frame.conversation < newest)
+
+    def _follow(self, conversation: Conversation, now: float) -> list[LinkChange]:
+        """The neighbour begins a conversation."""
+        self._heard, self._over = conversation, None
+        if self.state is not LinkState.UP:
+            return [LinkChange.DOUBT]
+        self._journal.refuse("link_resets", "restarted", f"neighbour {self._neighbour} begins anew")
+        return [LinkChange.DOUBT, *self._restart(now)]
+
+    def _break_off(self, frame: Frame, now: float) -> list[LinkChange]:
+        """Frames are missing: follow the neighbour's conversation no longer, and begin anew ourselves."""
+        missing = frame.sequence - self._heard_sequence - 1
+        self._journal.refuse("link_resets", "missing", f"{missing} frames from {self._neighbour} are missing")
+        self._heard, self._over, self._heard_sequence = None, self._heard, frame.sequence
+        changes = self._restart(now)
+        self._greet(now)
+        return changes
+
     def _frame(self, messages: tuple[Message, ...], sequence: int, *, urgent: bool) -> SendFrame:
         self._journal.counters.add("frames_sent")
         frame = Frame(self._gateway, self._conversation, sequence, messages)
@@ -180,11 +204,12 @@ class Link:
     def _greeted(self, hello: Hello, now: float) -> list[LinkChange]:
         if hello.heard == self._conversation:
             if self.state is LinkState.UP:
+                if hello.asks:
+                    self._greet(now)
                 return []
             self.state = LinkState.UP
             self._give_up_at = None if self._connected else now + LINK_GRACE_S
             self._greet(now)
-            self._greet_at = None
             self._journal.tell("info", f"link to {self._neighbour} is up")
             return [LinkChange.OPEN]
         changes: list[LinkChange] = []
@@ -200,13 +225,15 @@ class Link:
     def _restart(self, now: float) -> list[LinkChange]:
         """Begin a new conversation of ours; the other side must follow it before anything else is said."""
         was_up = self.state is LinkState.UP
+        if self.state is not LinkState.CONNECTING:  # a wait that has begun is not prolonged
+            self._give_up_at = now + LINK_GRACE_S
         self.state = LinkState.CONNECTING
-        self._give_up_at = now + LINK_GRACE_S
         self._conversation = Conversation(self._conversation.epoch, self._conversation.number + 1)
         self._sequence = self._urgent_sequence = 0
-        self._greetings = []
+        self._greeting = None
         return [LinkChange.CLOSE] if was_up else []
 
     def _greet(self, now: float) -> None:
-        self._greetings.append(Hello(self._heard))
-        self._greet_at = now + HELLO_EVERY_S if self._connected else None
+        is_up = self.state is LinkState.UP
+        self._greeting = Hello(self._heard, not is_up)
+        self._greet_at = now + HELLO_EVERY_S if self._connected and not is_up else None

@@ -387,6 +387,8 @@ class Node:
             keys = self._subscribers.keys_of(client)
             self.counters.add("subscriptions_expired", amount=len(keys))
             self._end(keys, now)
+            # Its record would be replayed to us after a restart, and live once more.
+            self._effects.append(PublishLocally(topic=layout.record(self.gateway, client), payload=b"", retain=True))
 
     def _finish(self) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""

@@ -14,6 +14,7 @@ is kept meanwhile, marked stale, and what it did not name again is removed at Sy
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Synced, Withdraw
@@ -22,6 +23,9 @@ from mqloom.gateway.announcements import Announcements
 from mqloom.gateway.interfaces import Matcher, Overlay
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
+
+ENTRIES_MAX: Final = 1_000_000
+"""Subscriptions in the table; an announcement past that is refused, counted, and never answered."""
 
 
 @dataclass(slots=True)
@@ -52,8 +56,10 @@ class Routes:
     def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> None:
         """Take in a subscription from a neighbour, or from here (`source` None)."""
         known = self._entries.get(key)
-        if known is not None:
-            self._add_again(key, known, subscription, source)
+        if known is not None and not self._add_again(key, known, subscription, source):
+            return
+        if source is not None and len(self._entries) >= ENTRIES_MAX:
+            self._journal.refuse("subscriptions_refused", "too many", f"{source} announced {key} past {ENTRIES_MAX}")
             return
         targets = self._overlay.spread(source)
         entry = Entry(subscription, source, {target for target in targets if target in self._awaited})
@@ -62,6 +68,7 @@ class Routes:
         for target in targets:
             announcements = self._announcements[target]
             self._tell(target, announcements.add(key, subscription))
+            self._journal.counters.add("announcements_withheld", amount=announcements.is_withheld(key))
             if announcements.is_established(key):
                 entry.waiting.discard(target)
         if not entry.waiting:
@@ -69,18 +76,22 @@ class Routes:
 
     def _add_again(
         self, key: SubscriptionKey, known: Entry, subscription: Subscription, source: GatewayId | None
-    ) -> None:
-        """A neighbour names an announcement again after a break; anybody else who uses the key is refused."""
+    ) -> bool:
+        """A neighbour names an announcement again after a break; anybody else who uses the key is refused.
+
+        But our own keys are ours: a neighbour that had one makes way. Returns whether it is to be added after all.
+        """
         if known.source != source or known.subscription != subscription:
             self._journal.refuse(
                 "subscriptions_refused",
                 "conflict",
                 f"{source} announced {key} differently from {known.source}: is there a cycle in the primary network?",
             )
-            return
+            return source is None and self.remove(key, known.source)
         known.stale = False
         if not known.waiting:
             self._answer(key, known)
+        return False
 
     def remove(self, key: SubscriptionKey, source: GatewayId | None) -> bool:
         """Forget a subscription; whether it was known from there."""
@@ -114,6 +125,7 @@ class Routes:
         """A conversation begins: tell the neighbour everything."""
         self._awaited.add(neighbour)
         self._tell(neighbour, self._announcements[neighbour].open())
+        self._journal.counters.add("announcements_withheld", amount=self._announcements[neighbour].withheld)
         self._outbox.post(neighbour, [Synced()])
         # Answers given while the link was not up were lost: give them again.
         answered = [key for key, entry in self._entries.items() if entry.source == neighbour and not entry.waiting]

@@ -5,14 +5,16 @@ changed ends, the rest is untouched. Beginning comes before ending, so that a ch
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
+from mqloom.core.limits import FRAME_BYTES_TARGET
 from mqloom.core.publication import Publication
 from mqloom.core.records import Delivered, Format, Record, Wish, encode_envelope
+from mqloom.core.wire import weight_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Subscribers:
         known.format, known.qos = record.format, record.qos
         known.lease_until = now + record.lease_s if record.lease_s else None
         if known.lease_until is not None:
-            heapq.heappush(self._leases, (known.lease_until, client))
+            self._note_lease(client, known.lease_until)
         begin, end, stay = dict(record.subscriptions), [], []
         for name, (wish, key) in known.wishes.items():
             if record.subscriptions.get(name) == wish:
@@ -77,6 +79,14 @@ class Subscribers:
             else:
                 end.append(key)
         return Difference(begin, end, stay)
+
+    def _note_lease(self, client: ClientId, until: float) -> None:
+        if len(self._leases) > 2 * len(self._clients) + 1_024:  # renewals must not fill the heap
+            leases = {client: known.lease_until for client, known in self._clients.items()}
+            self._leases = [(until, client) for client, until in leases.items() if until is not None]
+            heapq.heapify(self._leases)
+        else:
+            heapq.heappush(self._leases, (until, client))
 
     def begin(self, client: ClientId, name: str, wish: Wish, key: SubscriptionKey) -> None:
         """Take in one of a client's subscriptions; another of that name must be ending."""
@@ -168,8 +178,8 @@ class Subscribers:
     def deliver(self, matched: Iterable[tuple[Publication, list[SubscriptionKey]]]) -> tuple[list[PublishLocally], int]:
         """Return what to publish locally for a batch, and how many deliveries that is.
 
-        A client gets a publication once, however many of its subscriptions match. The envelopes of a batch for one
-        client are one message.
+        A client gets a publication once, however many of its subscriptions match. What a batch has for one client
+        is one envelope, or several of FRAME_BYTES_TARGET.
         """
         effects: list[PublishLocally] = []
         envelopes: dict[ClientId, list[Delivered]] = {}
@@ -194,10 +204,25 @@ class Subscribers:
                     delivered = Delivered(publication, tuple(sorted(wanted_by)))
                     envelopes.setdefault(client, []).append(delivered)
         for client, delivered_list in envelopes.items():
-            qos = min(self._clients[client].qos, max(each.publication.qos for each in delivered_list))
             topic = layout.out(self._gateway, client)
-            effects.append(PublishLocally(topic=topic, payload=encode_envelope(delivered_list), qos=qos))
+            for part in _parts(delivered_list):
+                qos = min(self._clients[client].qos, max(each.publication.qos for each in part))
+                effects.append(PublishLocally(topic=topic, payload=encode_envelope(part), qos=qos))
         return effects, count
+
+
+def _parts(delivered: list[Delivered]) -> Iterator[list[Delivered]]:
+    """Cut what one client gets, in order, into envelopes of which only one of a single publication is larger."""
+    part: list[Delivered] = []
+    size = 0
+    for each in delivered:
+        weight = weight_of(each.publication) + 4 * sum(map(len, each.names))
+        if part and size + weight > FRAME_BYTES_TARGET:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += weight
+    yield part
 
 
 def _republished(publication: Publication, topic: str, qos: int) -> PublishLocally:

@@ -130,6 +130,7 @@ def _explain(place: str, error: msgspec.ValidationError) -> str:
     complaint = _COMPLAINT.fullmatch(str(error))
     assert complaint is not None
     what = re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), complaint["what"])
+    what = re.sub(r"of length >= 1$", "that is not empty", what)
     for theirs, ours in (("of length >=", "of at least"), ("of length <=", "of at most")):
         unit = "characters" if "text" in what else "items"
         what = re.sub(rf"{theirs} (\d+)", rf"{ours} \1 {unit}", what)

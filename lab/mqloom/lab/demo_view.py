@@ -29,12 +29,12 @@ def view(demo: Demo, seconds_left: float | None) -> RenderableType:
 def summary(verdict: dict[str, object]) -> str:
     """Return the verdict for people."""
     good = not (verdict["lost"] or verdict["duplicated"] or verdict["unasked"])
+    arrived = f"{verdict['delivered']:,} arrived, {verdict['lost']:,} lost, {verdict['duplicated']:,} duplicated"
     return "\n".join(
-        [
+        (
             f"{verdict['published']:,} quotes published; by trying each against each subscription",
-            f"{verdict['expected']:,} deliveries were expected: {verdict['delivered']:,} arrived, {verdict['lost']:,} lost,"
-            f" {verdict['duplicated']:,} duplicated, {verdict['unasked']:,} unasked;",
+            f"{verdict['expected']:,} deliveries were expected: {arrived}, {verdict['unasked']:,} unasked;",
             f"{verdict['forwarded']:,} went over links, where flooding would have sent {verdict['flooded']:,}.",
             "All is well." if good else "SOMETHING IS WRONG.",
-        ]
+        )
     )

@@ -1,13 +1,20 @@
 """Broker adapter `amqtt`: an MQTT broker inside the gateway's own process, for a start on a machine that has none.
 
-amqtt is talked to as an ordinary client talks to it; its own plugins see messages but cannot hold them.
+amqtt is talked to as an ordinary client talks to it; its own plugins see messages but cannot hold them. We accept its
+connections ourselves and close them: amqtt leaves the socket of a client open that went away without a word.
 """
 
+import asyncio
 import logging
 
-from mqloom.core.errors import ConnectionFailed
+from mqloom.core.errors import BrokerError
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import AdapterKind, BrokerAdapter, BrokerAddress
+
+STOP_S_MAX = 2.0
+"""How long connections may take to end when the broker stops; then they are cut."""
+
+LISTENER = "default"
 
 
 class AmqttAdapter:
@@ -18,25 +25,50 @@ class AmqttAdapter:
 
         logging.getLogger("amqtt").setLevel(logging.ERROR)
         logging.getLogger("transitions").setLevel(logging.ERROR)
-        self._where = f"{address.host}:{address.port}"
+        self._address = address
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
         self._broker = Broker(
             {
-                "listeners": {"default": {"type": "tcp", "bind": self._where, "max_connections": 0}},
+                "listeners": {LISTENER: {"type": "external", "bind": "us"}},
                 "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
             }
         )
 
     async def start(self) -> None:
-        """Start listening; raises ConnectionFailed when the address is taken."""
+        """Start listening; raises BrokerError when the address is taken."""
+        await self._broker.start()
         try:
-            await self._broker.start()
-        except Exception as error:
-            problem = f"no embedded broker can listen here ({error}); is the port taken?"
-            raise ConnectionFailed(self._where, problem) from error
+            self._server = await asyncio.start_server(self._accept, self._address.host, self._address.port)
+        except OSError as error:
+            await self._broker.shutdown()
+            problem = f"no embedded broker can listen here ({error.strerror}); is the port taken?"
+            raise BrokerError(f"{self._address.host}:{self._address.port}", problem) from error
 
     async def stop(self) -> None:
-        """Stop listening, and end every session."""
+        """Stop listening, and return when every connection is closed."""
+        if self._server is None:
+            return
+        self._server.close()
         await self._broker.shutdown()
+        if self._connections:
+            _, late = await asyncio.wait(self._connections, timeout=STOP_S_MAX)
+            for connection in late:
+                connection.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter  # noqa: PLC0415 - as above
+
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._broker.external_connected(StreamReaderAdapter(reader), StreamWriterAdapter(writer), LISTENER)
+        finally:
+            writer.close()
+            self._connections.discard(task)
 
 
 def _build(address: BrokerAddress) -> BrokerAdapter:
@@ -44,7 +76,7 @@ def _build(address: BrokerAddress) -> BrokerAdapter:
         return AmqttAdapter(address)
     except ModuleNotFoundError as error:
         problem = f"the adapter amqtt needs {error.name}: pip install 'mqloom[embedded]'"
-        raise ConnectionFailed(f"{address.host}:{address.port}", problem) from error
+        raise BrokerError(f"{address.host}:{address.port}", problem) from error
 
 
 @hookimpl

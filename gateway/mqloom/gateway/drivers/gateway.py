@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from mqloom.core import layout
 from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
-from mqloom.core.errors import ConnectionFailed, RecordError, TopicError
+from mqloom.core.errors import BrokerError, RecordError, TopicError
 from mqloom.core.events import (
     Event,
     FramesReceived,
@@ -243,8 +243,8 @@ class GatewayDriver:
 
 
 async def wait_until_ready(driver: GatewayDriver, timeout_s: float) -> None:
-    """Return when a gateway serves its broker; raises ConnectionFailed if it does not in time."""
+    """Return when a gateway serves its broker; raises BrokerError if it does not in time."""
     try:
         await asyncio.wait_for(driver.ready.wait(), timeout_s)
     except TimeoutError:
-        raise ConnectionFailed(f"gateway {driver.node.gateway}", f"not reached in {timeout_s:g} s") from None
+        raise BrokerError(f"gateway {driver.node.gateway}", f"not reached in {timeout_s:g} s") from None

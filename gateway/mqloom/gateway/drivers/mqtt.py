@@ -64,7 +64,7 @@ class MqttConnection:
         self._scheduled = False
         self._closing = False
         self._up = False
-        self._client = self._build()
+        self._client: paho.Client | None = self._build()
 
     def _build(self) -> paho.Client:
         plan = self._plan
@@ -90,6 +90,7 @@ class MqttConnection:
 
     def open(self) -> None:
         """Begin to connect; `on_up` says when it is done, subscriptions included."""
+        assert self._client is not None
         self._client.connect_async(self._plan.address.host, self._plan.address.port, keepalive=KEEPALIVE_S)
         self._client.loop_start()
 
@@ -98,11 +99,10 @@ class MqttConnection:
         self._closing = True
         with self._room:
             self._room.notify_all()
-        await asyncio.to_thread(self._stop)
-
-    def _stop(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
+        # Letting go of the client here lets it close its sockets now: we and it refer to each other.
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(_stop, client)
 
     @property
     def is_up(self) -> bool:
@@ -111,6 +111,9 @@ class MqttConnection:
 
     def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> bool:
         """Hand a message over; False when it cannot be taken, and `on_drop` has been told why."""
+        if self._client is None:
+            self._plan.on_drop("closed")
+            return False
         try:
             info = self._client.publish(topic, payload, qos, retain)
         except ValueError as error:
@@ -197,3 +200,8 @@ class MqttConnection:
         )
         if was_up:
             self._plan.on_down(problem)
+
+
+def _stop(client: paho.Client) -> None:
+    client.disconnect()
+    client.loop_stop()

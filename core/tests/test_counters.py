@@ -1,0 +1,54 @@
+"""What a gateway counts."""
+
+import pytest
+
+from mqloom.core.counters import COUNTERS, Counters
+
+
+def test_a_new_gateway_has_counted_nothing() -> None:
+    counters = Counters()
+    assert counters.snapshot() == {}
+    assert counters.total("duplicates") == 0
+    assert counters.value("frames_refused", "version") == 0
+    assert counters.reasons("frames_refused") == {}
+
+
+def test_the_total_is_over_all_reasons() -> None:
+    counters = Counters()
+    counters.add("frames_refused", "version")
+    counters.add("frames_refused", "malformed", 4)
+    counters.add("frames_refused", "version")
+    counters.add("duplicates")
+    assert counters.total("frames_refused") == 6
+    assert counters.value("frames_refused", "version") == 2
+    assert counters.reasons("frames_refused") == {"malformed": 4, "version": 2}
+
+
+def test_a_snapshot_names_counters_and_reasons_in_order() -> None:
+    counters = Counters()
+    counters.add("publications_in", amount=3)
+    counters.add("frames_refused", "version")
+    assert list(counters.snapshot().items()) == [("frames_refused.version", 1), ("publications_in", 3)]
+
+
+def test_counting_none_is_no_count() -> None:
+    counters = Counters()
+    counters.add("duplicates", amount=0)
+    assert counters.snapshot() == {}
+
+
+def test_asking_for_a_count_makes_none() -> None:
+    counters = Counters()
+    counters.value("frames_refused", "version")
+    assert counters.snapshot() == {}
+
+
+def test_an_unknown_counter_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError, match="nonsense"):
+        Counters().add("nonsense")
+    with pytest.raises(AssertionError, match="nonsense"):
+        Counters().total("nonsense")
+
+
+def test_every_counter_says_what_it_means() -> None:
+    assert all(name.isidentifier() and meaning for name, meaning in COUNTERS.items())

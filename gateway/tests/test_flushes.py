@@ -1,0 +1,311 @@
+"""The waves behind which a subscription ends."""
+
+import random
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from mqloom.core.counters import Counters
+from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.limits import FLUSH_DEADLINE_S
+from mqloom.core.messages import Flush, Flushed, Message
+from mqloom.gateway import flushes as flushes_module
+from mqloom.gateway.flushes import RELAYS_MAX, Flushes
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.outbox import Outbox
+from mqloom.plugins.tree_overlay import TreeOverlay
+
+A, B, C, US = (GatewayId(name) for name in ("A", "B", "C", "US"))
+
+
+def key(number: int) -> SubscriptionKey:
+    return SubscriptionKey(US, 1, number)
+
+
+class Waves:
+    """The waves of one gateway, and what its neighbours are told."""
+
+    def __init__(self, name: GatewayId, neighbours: list[GatewayId], *, reached: bool = True) -> None:
+        self.name = name
+        self.counters = Counters()
+        self.outbox = Outbox()
+        self.flushes = Flushes(name, 1, TreeOverlay(name, neighbours), self.outbox, Journal(self.counters))
+        for neighbour in neighbours if reached else ():
+            self.flushes.reach(neighbour)
+
+    def told(self) -> dict[str, list[Message]]:
+        self.flushes.check()
+        return {neighbour: messages for neighbour, messages in self.outbox.drain().items() if messages}
+
+
+def waves() -> Waves:
+    return Waves(US, [A, B, C])
+
+
+# ---- our own -----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_neighbour_in_reach_it_ends_at_once() -> None:
+    alone = Waves(US, [A], reached=False)
+    alone.flushes.close([key(1)], 0.0)
+    assert alone.flushes.finished() == [key(1)]
+    assert alone.flushes.finished() == []
+    assert alone.told() == {}
+    assert alone.flushes.deadline is None
+
+
+def test_closing_nothing_begins_no_wave() -> None:
+    ours = waves()
+    ours.flushes.close([], 0.0)
+    assert ours.told() == {}
+    assert ours.flushes.deadline is None
+
+
+def test_it_ends_when_everybody_has_answered() -> None:
+    ours = waves()
+    ours.flushes.close([key(1), key(2)], 0.0)
+    assert ours.told() == dict.fromkeys("ABC", [Flush(US, 1, 1)])
+    for neighbour in (C, A):
+        ours.flushes.answered(neighbour, Flushed(US, 1, 1), 0.1)
+        assert ours.flushes.finished() == []
+    ours.flushes.answered(B, Flushed(US, 1, 1), 0.2)
+    assert ours.flushes.finished() == [key(1), key(2)]
+    assert ours.flushes.deadline is None
+    ours.flushes.check()
+
+
+def test_those_that_come_meanwhile_share_the_next_wave() -> None:
+    ours = Waves(US, [A])
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.close([key(2)], 0.1)
+    ours.flushes.close([key(3)], 0.2)
+    assert ours.told() == {A: [Flush(US, 1, 1)]}
+    ours.flushes.answered(A, Flushed(US, 1, 1), 1.0)
+    assert ours.flushes.finished() == [key(1)]
+    assert ours.told() == {A: [Flush(US, 1, 2)]}
+    assert ours.flushes.deadline == 1.0 + FLUSH_DEADLINE_S
+    ours.flushes.answered(A, Flushed(US, 1, 2), 2.0)
+    assert ours.flushes.finished() == [key(2), key(3)]
+
+
+@pytest.mark.parametrize(
+    "stale", [Flushed(US, 1, 0), Flushed(US, 1, 2), Flushed(US, 0, 1), Flushed(A, 1, 1), Flushed(GatewayId("X"), 1, 1)]
+)
+def test_a_stale_answer_changes_nothing(stale: Flushed) -> None:
+    ours = Waves(US, [A])
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.answered(A, stale, 0.1)
+    assert ours.flushes.finished() == []
+
+
+def test_an_answer_twice_or_after_the_end_changes_nothing() -> None:
+    ours = Waves(US, [A, B])
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.answered(A, Flushed(US, 1, 1), 0.1)
+    ours.flushes.answered(A, Flushed(US, 1, 1), 0.1)
+    assert ours.flushes.finished() == []
+    ours.flushes.answered(B, Flushed(US, 1, 1), 0.1)
+    ours.flushes.answered(B, Flushed(US, 1, 1), 0.1)
+    assert ours.flushes.finished() == [key(1)]
+
+
+def test_a_lost_neighbour_is_not_waited_for() -> None:
+    ours = Waves(US, [A, B])
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.answered(A, Flushed(US, 1, 1), 0.1)
+    ours.flushes.lose(B, 0.2)
+    assert ours.flushes.finished() == [key(1)]
+    ours.told()
+    ours.flushes.close([key(2)], 0.3)
+    assert ours.told() == {A: [Flush(US, 1, 2)]}
+
+
+def test_a_neighbour_that_comes_during_a_wave_is_not_asked() -> None:
+    ours = Waves(US, [A, B], reached=False)
+    ours.flushes.reach(A)
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.reach(B)
+    ours.flushes.answered(A, Flushed(US, 1, 1), 0.1)
+    assert ours.flushes.finished() == [key(1)]
+
+
+def test_after_the_deadline_nobody_is_waited_for() -> None:
+    ours = Waves(US, [A, B])
+    ours.flushes.close([key(1)], 1.0)
+    ours.flushes.close([key(2)], 2.0)
+    ours.flushes.answered(B, Flushed(US, 1, 1), 3.0)
+    ours.flushes.wake(FLUSH_DEADLINE_S)
+    assert ours.flushes.finished() == []
+    ours.flushes.wake(1.0 + FLUSH_DEADLINE_S)
+    assert ours.flushes.finished() == [key(1)]
+    assert ours.counters.reasons("flushes_expired") == {"A": 1}
+    assert ours.told() == {A: [Flush(US, 1, 1), Flush(US, 1, 2)], B: [Flush(US, 1, 1), Flush(US, 1, 2)]}
+    assert ours.flushes.deadline == 1.0 + 2 * FLUSH_DEADLINE_S
+
+
+def test_without_a_wave_waking_does_nothing() -> None:
+    ours = waves()
+    ours.flushes.wake(1_000.0)
+    assert ours.told() == {}
+
+
+# ---- those of others ---------------------------------------------------------------------------------------------
+
+
+def test_a_leaf_answers_at_once() -> None:
+    leaf = Waves(US, [A])
+    leaf.flushes.passed(A, Flush(C, 7, 3))
+    assert leaf.told() == {A: [Flushed(C, 7, 3)]}
+
+
+def test_a_wave_is_passed_on_and_answered_when_all_have() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(A, 7, 3))
+    assert ours.told() == dict.fromkeys("BC", [Flush(A, 7, 3)])
+    ours.flushes.answered(B, Flushed(A, 7, 3), 0.0)
+    assert ours.told() == {}
+    ours.flushes.answered(C, Flushed(A, 7, 3), 0.0)
+    assert ours.told() == {A: [Flushed(A, 7, 3)]}
+
+
+def test_a_later_wave_of_a_gateway_replaces_its_earlier_one() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(A, 7, 3))
+    ours.flushes.passed(A, Flush(A, 7, 4))
+    ours.told()
+    for neighbour in (B, C):
+        ours.flushes.answered(neighbour, Flushed(A, 7, 3), 0.0)
+    assert ours.told() == {}
+    for neighbour in (B, C):
+        ours.flushes.answered(neighbour, Flushed(A, 7, 4), 0.0)
+    assert ours.told() == {A: [Flushed(A, 7, 4)]}
+
+
+def test_waves_of_several_gateways_do_not_mix() -> None:
+    ours = waves()
+    ours.flushes.close([key(1)], 0.0)
+    ours.flushes.passed(A, Flush(A, 1, 1))
+    ours.told()
+    for neighbour in (A, B, C):
+        ours.flushes.answered(neighbour, Flushed(US, 1, 1), 0.0)
+    assert ours.flushes.finished() == [key(1)]
+    assert ours.told() == {}
+
+
+def test_a_lost_neighbours_questions_are_moot_and_nobody_waits_for_its_answers() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(A, 1, 1))
+    ours.flushes.passed(B, Flush(B, 1, 1))
+    ours.told()
+    ours.flushes.answered(C, Flushed(A, 1, 1), 0.0)
+    ours.flushes.answered(C, Flushed(B, 1, 1), 0.0)
+    ours.flushes.lose(B, 0.0)
+    assert ours.told() == {A: [Flushed(A, 1, 1)]}
+    ours.flushes.answered(A, Flushed(B, 1, 1), 0.0)
+    assert ours.told() == {}
+
+
+def test_past_the_bound_the_oldest_wave_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushes_module, "RELAYS_MAX", 2)
+    ours = Waves(US, [A, B])
+    for name in ("X", "Y", "Z"):
+        ours.flushes.passed(A, Flush(GatewayId(name), 1, 1))
+    ours.told()
+    for name in ("X", "Y", "Z"):
+        ours.flushes.answered(B, Flushed(GatewayId(name), 1, 1), 0.0)
+    assert ours.told() == {A: [Flushed(GatewayId("Y"), 1, 1), Flushed(GatewayId("Z"), 1, 1)]}
+
+
+def test_a_flood_of_waves_is_kept_within_the_bound() -> None:
+    ours = Waves(US, [A, B])
+    for number in range(RELAYS_MAX + 100):
+        ours.flushes.passed(A, Flush(GatewayId(f"X{number}"), 1, 1))
+    assert len(ours.flushes._relayed) == RELAYS_MAX
+
+
+def test_our_own_wave_that_comes_back_is_answered_and_goes_no_further() -> None:
+    ours = waves()
+    ours.flushes.close([key(1)], 0.0)
+    ours.told()
+    ours.flushes.passed(B, Flush(US, 1, 1))
+    assert ours.told() == {B: [Flushed(US, 1, 1)]}
+
+
+def test_a_wave_that_comes_by_twice_is_answered_and_goes_no_further() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(GatewayId("X"), 1, 1))
+    ours.told()
+    ours.flushes.passed(B, Flush(GatewayId("X"), 1, 1))
+    assert ours.told() == {B: [Flushed(GatewayId("X"), 1, 1)]}
+
+
+# ---- many gateways -----------------------------------------------------------------------------------------------
+
+
+class Network:
+    """Gateways joined by links that are in order; which link carries next is by chance."""
+
+    def __init__(self, links: list[tuple[int, int]], count: int, randomness: random.Random) -> None:
+        self.randomness = randomness
+        self.names = [GatewayId(f"G{index}") for index in range(count)]
+        self.channels: dict[tuple[GatewayId, GatewayId], list[Message]] = {}
+        self.entered: dict[GatewayId, int] = dict.fromkeys(self.names, 0)
+        self.nodes: dict[GatewayId, Waves] = {}
+        self.carried = 0
+        for index, name in enumerate(self.names):
+            neighbours = [self.names[other] for link in links for other in link if index in link and other != index]
+            self.nodes[name] = Waves(name, neighbours)
+            for neighbour in neighbours:
+                self.channels[name, neighbour] = []
+
+    def post(self, name: GatewayId) -> None:
+        for neighbour, messages in self.nodes[name].told().items():
+            self.channels[name, GatewayId(neighbour)] += messages
+
+    def carry(self) -> bool:
+        loaded = [link for link, messages in self.channels.items() if messages]
+        if not loaded:
+            return False
+        sender, receiver = self.randomness.choice(loaded)
+        message = self.channels[sender, receiver].pop(0)
+        self.carried += 1
+        flushes = self.nodes[receiver].flushes
+        if isinstance(message, Flush):
+            flushes.passed(sender, message)
+        elif isinstance(message, Flushed):
+            flushes.answered(sender, message, 0.0)
+        self.post(receiver)
+        return True
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 10), st.integers(0, 2**32))
+def test_on_every_tree_every_wave_comes_back_after_it_has_been_everywhere(count: int, seed: int) -> None:
+    note(f"seed {seed}")
+    randomness = random.Random(seed)
+    network = Network([(randomness.randrange(index), index) for index in range(1, count)], count, randomness)
+    expected = {}
+    for name in network.names:
+        network.nodes[name].flushes.close([key(1)], 0.0)
+        network.post(name)
+        expected[name] = [key(1)]
+    while network.carry():
+        pass
+    assert {name: node.flushes.finished() for name, node in network.nodes.items()} == expected
+    assert network.carried == 2 * count * (count - 1)  # once over every link and back
+    assert all(not node.flushes._relayed for node in network.nodes.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(3, 8), st.integers(0, 2**32))
+def test_even_in_a_network_with_cycles_a_wave_comes_to_an_end(count: int, seed: int) -> None:
+    note(f"seed {seed}")
+    randomness = random.Random(seed)
+    links = [(index, (index + 1) % count) for index in range(count)]
+    network = Network(links, count, randomness)
+    network.nodes[network.names[0]].flushes.close([key(1)], 0.0)
+    network.post(network.names[0])
+    while network.carry():
+        assert network.carried < 100 * count, "the wave goes round for ever"
+    assert network.nodes[network.names[0]].flushes.finished() == [key(1)]

@@ -1,0 +1,79 @@
+"""The demonstration on real embedded brokers, and that its verdict can be bad."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from mqloom.core.effects import Effect, PublishLocally
+from mqloom.core.events import Event
+from mqloom.gateway.node import Node
+from mqloom.lab.demo import LINKS, Demo, running_demo
+from mqloom.lab.demo_parts import wait_for
+from mqloom.lab.demo_view import summary, view
+
+
+class SilentNode:
+    """A node that forgets to deliver."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        effects = self._node.handle(event, now)
+        return [each for each in effects if not (isinstance(each, PublishLocally) and "/out/" in each.topic)]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._node, name)
+
+
+async def short_run(count: int, tamper: Callable[[Demo], None] = lambda demo: None) -> dict[str, object]:
+    async with running_demo(1, lambda text: None) as demo:
+        tamper(demo)
+        for _ in range(count):
+            demo.publish_one(asyncio.get_running_loop().time())
+            await asyncio.sleep(0.002)
+        view(demo, 1.0)
+        with contextlib.suppress(TimeoutError):
+            await wait_for(demo.is_settled, "everything has arrived", 3)
+        return demo.verdict()
+
+
+def test_everything_asked_for_arrives_once_over_half_the_links_at_most() -> None:
+    verdict = asyncio.run(short_run(200))
+    assert verdict["published"] == 200
+    assert verdict["expected"] == verdict["delivered"] != 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["unasked"]) == (0, 0, 0)
+    assert verdict["flooded"] == 200 * len(LINKS)
+    assert isinstance(verdict["forwarded"], int)
+    assert 0 < verdict["forwarded"] <= 400
+    assert "All is well" in summary(verdict)
+
+
+def test_a_gateway_that_drops_deliveries_is_found_out() -> None:
+    def tamper(demo: Demo) -> None:
+        for driver in demo.gateways.values():
+            driver.node = SilentNode(driver.node)  # type: ignore[assignment]
+
+    verdict = asyncio.run(short_run(60, tamper))
+    assert verdict["lost"] == verdict["expected"] != 0
+    assert "SOMETHING IS WRONG" in summary(verdict)
+
+
+def test_repeated_and_unasked_quotes_are_found_out() -> None:
+    async def run() -> dict[str, object]:
+        async with running_demo(1, lambda text: None) as demo:
+            demo.publish_one(0.0)
+            for subscriber in demo.subscribers:
+                subscriber.received[0] += 2
+            return demo.verdict()
+
+    verdict = asyncio.run(run())
+    assert verdict["duplicated"] != 0
+    assert verdict["unasked"] != 0
+
+
+def test_waiting_for_what_never_comes_says_what_it_was() -> None:
+    with pytest.raises(TimeoutError, match="the moon is blue"):
+        asyncio.run(wait_for(lambda: False, "the moon is blue", 0.05))
