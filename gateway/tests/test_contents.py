@@ -11,6 +11,8 @@ from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import Codec, Content
 from mqloom.gateway.journal import Journal
 
+Decode = Callable[[Publication], Mapping[str, object]]
+
 
 def publication(topic: str, payload: bytes = b"7") -> Publication:
     return Publication(GatewayId("A"), 1, 0, 0, 0, topic, payload)

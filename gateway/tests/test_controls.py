@@ -27,6 +27,11 @@ A, B, C, US = (GatewayId(name) for name in ("A", "B", "C", "US"))
 Answering = Callable[[AgentEvent, float], Sequence[AgentEffect]]
 
 
+def each(neighbours: str, messages: list[Message]) -> dict[str, list[Message]]:
+    """Return the same messages for each of the neighbours, which have names of one letter."""
+    return {neighbour: list(messages) for neighbour in neighbours}
+
+
 class Scripted:
     """An agent that answers by a function and remembers what happened to it."""
 
@@ -66,7 +71,7 @@ def test_it_goes_to_the_agent_of_its_name_and_on_to_the_others() -> None:
     room.controls.receive(control(), A, 3.0)
     assert pie.happened == [(ControlReceived(A, b"body"), 3.0)]
     assert other.happened == []
-    assert room.told() == dict.fromkeys("BC", [control(hops_left=4)])
+    assert room.told() == each("BC", [control(hops_left=4)])
     assert room.counters.snapshot() == {"controls_received": 1}
 
 
@@ -116,9 +121,7 @@ def test_overtaking_is_no_duplicate() -> None:
 def test_an_agents_control_publication_goes_to_every_neighbour() -> None:
     room = Room(Scripted("pie", lambda event, now: [PublishControl(b"one", 1), PublishControl(b"two", 3)]))
     room.controls.start(0.0)
-    assert room.told() == dict.fromkeys(
-        "ABC", [Control(US, 1, 1, 0, "pie", b"one"), Control(US, 1, 2, 2, "pie", b"two")]
-    )
+    assert room.told() == each("ABC", [Control(US, 1, 1, 0, "pie", b"one"), Control(US, 1, 2, 2, "pie", b"two")])
 
 
 @pytest.mark.parametrize("hops", [0, -1])
@@ -225,7 +228,7 @@ def test_an_agents_mistake_is_counted_under_its_name_and_costs_the_others_nothin
     room = Room(Scripted("bad", mistake), good)
     room.controls.start(0.0)
     assert room.counters.reasons("plugin_failures") == {"bad": 1}
-    assert room.told() == dict.fromkeys("ABC", [Control(US, 1, 1, 0, "good", b"hello")])
+    assert room.told() == each("ABC", [Control(US, 1, 1, 0, "good", b"hello")])
     assert room.controls.deadline == 7.0
 
 

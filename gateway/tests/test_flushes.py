@@ -23,6 +23,11 @@ def key(number: int) -> SubscriptionKey:
     return SubscriptionKey(US, 1, number)
 
 
+def each(neighbours: str, messages: list[Message]) -> dict[str, list[Message]]:
+    """Return the same messages for each of the neighbours, which have names of one letter."""
+    return {neighbour: list(messages) for neighbour in neighbours}
+
+
 class Waves:
     """The waves of one gateway, and what its neighbours are told."""
 
@@ -65,7 +70,7 @@ def test_closing_nothing_begins_no_wave() -> None:
 def test_it_ends_when_everybody_has_answered() -> None:
     ours = waves()
     ours.flushes.close([key(1), key(2)], 0.0)
-    assert ours.told() == dict.fromkeys("ABC", [Flush(US, 1, 1)])
+    assert ours.told() == each("ABC", [Flush(US, 1, 1)])
     for neighbour in (C, A):
         ours.flushes.answered(neighbour, Flushed(US, 1, 1), 0.1)
         assert ours.flushes.finished() == []
@@ -162,7 +167,7 @@ def test_a_leaf_answers_at_once() -> None:
 def test_a_wave_is_passed_on_and_answered_when_all_have() -> None:
     ours = waves()
     ours.flushes.passed(A, Flush(A, 7, 3))
-    assert ours.told() == dict.fromkeys("BC", [Flush(A, 7, 3)])
+    assert ours.told() == each("BC", [Flush(A, 7, 3)])
     ours.flushes.answered(B, Flushed(A, 7, 3), 0.0)
     assert ours.told() == {}
     ours.flushes.answered(C, Flushed(A, 7, 3), 0.0)

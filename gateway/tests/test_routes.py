@@ -17,6 +17,11 @@ A, B, C, US = (GatewayId(name) for name in ("A", "B", "C", "US"))
 WIDE, NARROW, OTHER = (Subscription.parse("a/#", where) for where in ("", "x > 1", "y > 1"))
 
 
+def each(neighbours: str, messages: list[Message]) -> dict[str, list[Message]]:
+    """Return the same messages for each of the neighbours, which have names of one letter."""
+    return {neighbour: list(messages) for neighbour in neighbours}
+
+
 class Table:
     """Routes with three neighbours, and what they are told."""
 
@@ -54,7 +59,7 @@ HERE, FROM_A = key(US, 1), key(A, 1)
 def test_a_local_subscription_travels_to_everybody() -> None:
     table = Table()
     table.routes.add(HERE, WIDE, None)
-    assert table.told() == dict.fromkeys("ABC", [announce(HERE, WIDE)])
+    assert table.told() == each("ABC", [announce(HERE, WIDE)])
     assert table.routes.source_of(HERE) is None
     assert (len(table.routes), table.routes.here()) == (1, 1)
 
@@ -62,7 +67,7 @@ def test_a_local_subscription_travels_to_everybody() -> None:
 def test_a_neighbours_subscription_travels_to_the_others() -> None:
     table = Table()
     table.routes.add(FROM_A, WIDE, A)
-    assert table.told() == dict.fromkeys("BC", [announce(FROM_A, WIDE)])
+    assert table.told() == each("BC", [announce(FROM_A, WIDE)])
     assert table.routes.source_of(FROM_A) == A
     assert (len(table.routes), table.routes.here()) == (1, 0)
 
@@ -139,7 +144,7 @@ def test_removing_withdraws_everywhere_and_leaves_nothing() -> None:
     table.routes.add(FROM_A, WIDE, A)
     table.told()
     assert table.routes.remove(FROM_A, A)
-    assert table.told() == dict.fromkeys("BC", [Withdraw(FROM_A)])
+    assert table.told() == each("BC", [Withdraw(FROM_A)])
     assert len(table.routes) == 0
     assert table.matcher._topics == {}
 
@@ -321,4 +326,4 @@ def test_the_same_wishes_under_new_keys_leave_no_moment_without_a_route() -> Non
     table.routes.add(restarted, WIDE, A)
     assert table.told() == {}  # withheld: the old one still stands for it
     table.routes.sweep(A)
-    assert table.told() == dict.fromkeys("BC", [announce(restarted, WIDE), Withdraw(FROM_A)])
+    assert table.told() == each("BC", [announce(restarted, WIDE), Withdraw(FROM_A)])

@@ -1,0 +1,49 @@
+"""`mqloom gateway` as a process: that it starts, says what is wrong, and ends when told."""
+
+import argparse
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqloom.core.errors import ConfigurationError
+from mqloom.gateway.command_gateway import configure, configure_logging, run
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture(autouse=True)
+def _keep_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.getLogger("mqloom").setLevel(logging.NOTSET)
+
+
+def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="mqloom init"):
+        run(parse("-c", str(tmp_path / "none.toml"), "--name", "A"))
+
+
+def test_an_unknown_broker_is_explained_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text('federation = { name = "x", data = ["a/#"] }\n[[brokers]]\nid = "EDGE1"\n')
+    with pytest.raises(ConfigurationError, match="did you mean 'EDGE1'"):
+        run(parse("-c", str(path), "--name", "EDGE"))
+
+
+def test_every_line_of_the_log_has_the_gateways_id(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(verbose=False)
+    logging.getLogger("mqloom.test").info("hello", extra={"gateway": "EDGE1"})
+    logging.getLogger("mqloom.test").debug("not shown")
+    logging.getLogger("elsewhere").info("not shown")
+    logging.getLogger("elsewhere").warning("shown")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(maxsplit=2)[2] for line in lines] == ["INFO    EDGE1 hello", "WARNING - shown"]

@@ -1,0 +1,258 @@
+"""Whole gateways on embedded brokers: what the driver makes of the world, and of the node's orders."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mqloom.core import layout
+from mqloom.core.errors import BrokerError, ConfigurationError
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.records import decode_status
+from mqloom.gateway.assembly import build_driver
+from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
+from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.gateway.links import LinkState
+
+LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
+A, B = GatewayId("A"), GatewayId("B")
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [server.getsockname()[1] for server in servers]
+
+
+def write_federation(folder: Path, more: str = "") -> tuple[Path, dict[GatewayId, int]]:
+    ports = dict(zip((A, B), free_ports(2), strict=True))
+    path = folder / "federation.toml"
+    path.write_text(
+        f"""
+        [federation]
+        name = "test"
+        data = ["stocks/#"]
+        telemetry_s = 0.05
+        [[brokers]]
+        id = "A"
+        port = {ports[A]}
+        adapter = "amqtt"
+        [[brokers]]
+        id = "B"
+        port = {ports[B]}
+        adapter = "amqtt"
+        {more}
+        [[links]]
+        between = ["A", "B"]
+        """
+    )
+    return path, ports
+
+
+@asynccontextmanager
+async def running(path: Path, gateway: GatewayId) -> AsyncIterator[GatewayDriver]:
+    driver = build_driver(load_federation(path), gateway)
+    task = asyncio.create_task(driver.run())
+    await wait_until_ready(driver, 10)
+    try:
+        yield driver
+    finally:
+        driver.stop()
+        await task
+
+
+class Person:
+    """A plain MQTT client."""
+
+    def __init__(self, port: int, *topics: str) -> None:
+        self.messages: list[Received] = []
+        self.up = asyncio.Event()
+        plan = ConnectionPlan(
+            address=BrokerAddress("127.0.0.1", port),
+            client_id=f"person-{port}-{len(topics)}",
+            clean_session=True,
+            subscriptions=[(topic, 1) for topic in topics],
+            on_messages=self.messages.extend,
+            on_up=self.up.set,
+            on_down=lambda problem: None,
+        )
+        self.connection = MqttConnection(plan, LOG)
+        self.connection.open()
+
+    def on(self, topic: str) -> list[bytes]:
+        return [message.payload for message in self.messages if message.topic == topic]
+
+
+@asynccontextmanager
+async def person(port: int, *topics: str) -> AsyncIterator[Person]:
+    someone = Person(port, *topics)
+    async with asyncio.timeout(10):
+        await someone.up.wait()
+    try:
+        yield someone
+    finally:
+        await someone.connection.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def is_up(*drivers: GatewayDriver) -> bool:
+    return all(state is LinkState.UP for driver in drivers for state in driver.node.link_states().values())
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario()
+
+    asyncio.run(main())
+
+
+def test_a_publication_goes_from_broker_to_broker_to_whoever_asked(tmp_path: Path) -> None:
+    path, ports = write_federation(tmp_path)
+    record = {"subscriptions": {"hot": {"topics": "stocks/#", "where": "volume > 10"}}}
+
+    async def scenario() -> None:
+        out, control = layout.out(B, ClientId("me")), layout.control(B, ClientId("me"))
+        async with running(path, A) as one, running(path, B) as other:
+            await until(lambda: is_up(one, other))
+            async with person(ports[B], f"{out}/#", control) as subscriber, person(ports[A]) as publisher:
+                topic = layout.record(B, ClientId("me"))
+                subscriber.connection.publish(topic, json.dumps(record).encode(), 1, retain=True)
+                await until(lambda: bool(subscriber.on(control)))
+                assert json.loads(subscriber.on(control)[0]) == {"answer": "established", "name": "hot"}
+                for volume in (10, 11, 12):
+                    publisher.connection.publish("stocks/a", json.dumps({"volume": volume}).encode(), 1)
+                await until(lambda: len(subscriber.on(f"{out}/stocks/a")) >= 2)
+                assert subscriber.on(f"{out}/stocks/a") == [b'{"volume": 11}', b'{"volume": 12}']
+
+    run(scenario)
+
+
+def test_the_status_says_alive_and_then_not(tmp_path: Path) -> None:
+    path, ports = write_federation(tmp_path)
+
+    async def scenario() -> None:
+        async with running(path, B), running(path, A) as driver, person(ports[B], layout.status(B)) as watcher:
+            await until(lambda: bool(watcher.on(layout.status(B))))
+            status = decode_status(watcher.on(layout.status(B))[-1])
+            assert (status.alive, status.gateway) == (True, B)
+            await until(lambda: is_up(driver))
+            # The last will of a gateway that is gone, as its broker would publish it.
+            gone = b'{"alive":false,"gateway":"B","version":"1","epoch":1}'
+            watcher.connection.publish(layout.status(B), gone, 1)
+            await until(lambda: not driver._neighbour_alive[B])
+            watcher.connection.publish(layout.status(B), b"not a status", 1)
+            watcher.connection.publish(layout.status(B), gone.replace(b"false", b"true"), 1)
+            await until(lambda: driver._neighbour_alive[B])
+
+    run(scenario)
+
+
+def test_a_mistake_of_our_own_ends_the_gateway_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, ports = write_federation(tmp_path)
+
+    async def scenario() -> None:
+        driver = build_driver(load_federation(path), A)
+        task = asyncio.create_task(driver.run())
+        await wait_until_ready(driver, 10)
+        monkeypatch.setattr(driver.node, "handle", broken)
+        async with person(ports[A]) as publisher:
+            publisher.connection.publish("stocks/a", b"{}", 1)
+            with pytest.raises(AssertionError, match="a bug of ours"):
+                await asyncio.wait_for(task, 10)
+
+    def broken(event: object, now: float) -> list[object]:
+        raise AssertionError("a bug of ours")
+
+    run(scenario)
+
+
+def test_topics_of_nobody_and_malformed_ids_are_passed_over(tmp_path: Path) -> None:
+    path, ports = write_federation(tmp_path)
+
+    async def scenario() -> None:
+        async with running(path, A) as driver, person(ports[A]) as stranger:
+            for topic in ("mqloom/v1/A/link/%zz", "mqloom/v1/A/sub/%zz", "mqloom/v1/A/link/X/urgent"):
+                stranger.connection.publish(topic, b"x", 1)
+            driver._received([Received("mqloom/v1/A/status", b"", 0, retain=True)])
+            driver._received([Received("other/topic", b"", 0, retain=False)])
+            await until(lambda: driver.node.counters.total("frames_refused") >= 3)
+            assert driver.node.counters.reasons("frames_refused") == {"malformed": 2, "stranger": 1}
+            assert driver.node.counters.total("publications_in") == 0
+
+    run(scenario)
+
+
+def test_telemetry_goes_to_the_sinks_while_it_runs_and_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "counters.jsonl"
+    path, _ = write_federation(tmp_path, f'[plugins.settings.json_lines]\nfile = "{file}"')
+
+    async def scenario() -> None:
+        async with running(path, A):
+            await until(lambda: file.exists() and len(file.read_text().splitlines()) >= 2)
+
+    run(scenario)
+    assert json.loads(file.read_text().splitlines()[-1])["gateway"] == "A"
+
+
+def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
+    path, ports = write_federation(tmp_path)
+
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", ports[A])):
+            driver = build_driver(load_federation(path), A)
+            with pytest.raises(BrokerError, match=f"127.0.0.1:{ports[A]}.*is the port taken"):
+                await driver.run()
+
+    run(scenario)
+
+
+def test_a_gateway_whose_broker_never_answers_is_not_ready(tmp_path: Path) -> None:
+    path, _ = write_federation(tmp_path)
+    path.write_text(path.read_text().replace('adapter = "amqtt"', 'adapter = "mqtt"'))
+
+    async def scenario() -> None:
+        driver = build_driver(load_federation(path), A)
+        task = asyncio.create_task(driver.run())
+        with pytest.raises(BrokerError, match=r"gateway A: not reached in 0\.2 s"):
+            await wait_until_ready(driver, 0.2)
+        driver.stop()
+        await asyncio.wait_for(task, 10)
+
+    run(scenario)
+
+
+def test_a_password_that_is_not_in_the_environment_is_a_clear_error(tmp_path: Path) -> None:
+    path, _ = write_federation(tmp_path)
+    text = path.read_text().replace('id = "A"', 'id = "A"\nusername = "us"\npassword_env = "MQLOOM_TEST_NOT_SET"')
+    path.write_text(text)
+
+    async def scenario() -> None:
+        with pytest.raises(ConfigurationError, match="MQLOOM_TEST_NOT_SET is not set"):
+            build_driver(load_federation(path), A)
+
+    run(scenario)
+
+
+def test_a_username_and_password_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQLOOM_TEST_PASSWORD", "secret")
+    path, _ = write_federation(tmp_path)
+    text = path.read_text().replace('id = "A"', 'id = "A"\nusername = "us"\npassword_env = "MQLOOM_TEST_PASSWORD"')
+    path.write_text(text)
+
+    async def scenario() -> None:
+        async with running(path, A) as driver:
+            assert driver._address == BrokerAddress("127.0.0.1", driver._address.port, "us", "secret")
+
+    run(scenario)
