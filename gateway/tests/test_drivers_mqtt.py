@@ -137,7 +137,7 @@ def test_a_topic_that_mqtt_does_not_allow_is_dropped_and_told() -> None:
     async def run() -> None:
         peer = connect(free_address(), "peer")
         assert not peer.connection.publish("a/#", b"", 1)
-        assert peer.dropped[0].startswith("invalid")
+        assert peer.dropped == ["invalid"]
         await peer.connection.close()
 
     asyncio.run(run())

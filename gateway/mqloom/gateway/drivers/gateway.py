@@ -104,8 +104,6 @@ class GatewayDriver:
         )
         self._own = MqttConnection(plan, self._log)
         self._own.open()
-
-    def _open_links(self) -> None:
         for neighbour, address in self._neighbours.items():
             plan = ConnectionPlan(
                 address=address,
@@ -147,7 +145,6 @@ class GatewayDriver:
         if not self._started:
             self._started = True
             self._handle(Started())
-            self._open_links()
         self.ready.set()
 
     def _link_up(self, neighbour: GatewayId) -> None:
@@ -232,8 +229,7 @@ class GatewayDriver:
                 self._own.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain)
             case SendFrame():
                 topic = layout.link(effect.neighbour, self._gateway, urgent=effect.urgent)
-                if effect.neighbour in self._links:
-                    self._links[effect.neighbour].publish(topic, effect.frame, 0 if effect.urgent else 1)
+                self._links[effect.neighbour].publish(topic, effect.frame, 0 if effect.urgent else 1)
             case WakeAt():
                 if self._timer is not None:
                     self._timer.cancel()

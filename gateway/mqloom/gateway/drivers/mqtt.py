@@ -116,8 +116,8 @@ class MqttConnection:
             return False
         try:
             info = self._client.publish(topic, payload, qos, retain)
-        except ValueError as error:
-            self._plan.on_drop(f"invalid: {error}")
+        except ValueError:  # a topic or size that MQTT does not allow
+            self._plan.on_drop("invalid")
             return False
         if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             self._plan.on_drop("queue full")
