@@ -237,6 +237,14 @@ def test_our_own_wave_that_comes_back_is_answered_and_goes_no_further() -> None:
     assert ours.told() == {B: [Flushed(US, 1, 1)]}
 
 
+def test_a_wave_that_its_asker_repeats_is_not_answered_before_its_time() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(GatewayId("X"), 1, 1))
+    ours.told()
+    ours.flushes.passed(A, Flush(GatewayId("X"), 1, 1))
+    assert ours.told() == each("BC", [Flush(GatewayId("X"), 1, 1)])
+
+
 def test_a_wave_that_comes_by_twice_is_answered_and_goes_no_further() -> None:
     ours = waves()
     ours.flushes.passed(A, Flush(GatewayId("X"), 1, 1))

@@ -335,7 +335,7 @@ def test_a_wave_that_never_comes_back_ends_at_its_deadline() -> None:
     gate = with_two()
     gate.record(ANN, {"one": ("a/#", "")})
     gate.now = 1.0
-    assert wakings(gate.handle(RecordReceived(client=ANN, data=b""))) == [1.0 + FLUSH_DEADLINE_S]
+    gate.handle(RecordReceived(client=ANN, data=b""))
     gate.now = 1.0 + FLUSH_DEADLINE_S
     assert answers(gate.handle(Woke())) == [Answer(answer="ended", name="one")]
     assert gate.node.counters.total("flushes_expired") == 1
