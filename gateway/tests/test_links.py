@@ -28,7 +28,7 @@ def new_link(*, connected: bool = True) -> Link:
     link = Link(US, THEM, 1, 0.0, Journal(Counters()))
     if connected:
         link.connected(0.0)
-        link.pack(())
+        link.pack((), 0.0)
     return link
 
 
@@ -41,13 +41,13 @@ def asking(heard: Conversation | None) -> Hello:
 
 
 def said(link: Link, messages: Sequence[Message] = ()) -> list[Message]:
-    return [message for sent in link.pack(messages) for message in decode(sent.frame).messages]
+    return [message for sent in link.pack(messages, 0.0) for message in decode(sent.frame).messages]
 
 
 def up() -> Link:
     link = new_link()
     assert link.receive(frame(0, asking(OURS)), 0.0)[0] == [DOUBT, OPEN]
-    link.pack(())
+    link.pack((), 0.0)
     return link
 
 
@@ -55,7 +55,7 @@ def down() -> Link:
     link = new_link()
     assert link.wake(LINK_GRACE_S) == [GIVE_UP]
     link.wake(LINK_GRACE_S)
-    link.pack(())
+    link.pack((), 0.0)
     return link
 
 
@@ -71,8 +71,8 @@ def test_connecting_a_hello_that_follows_us_opens() -> None:
     changes, _ = link.receive(frame(0, asking(OURS)), 1.0)
     assert changes == [DOUBT, OPEN]
     assert link.state is LinkState.UP
-    assert said(link, [Synced()]) == [Hello(THEIRS, False), Synced()]
     assert link.deadline is None
+    assert said(link, [Synced()]) == [Hello(THEIRS, False), Synced()]
     link.check()
 
 
@@ -89,10 +89,10 @@ def test_connecting_a_hello_that_does_not_follow_us_is_greeted() -> None:
 def test_connecting_a_missing_frame_begins_a_new_conversation() -> None:
     link = new_link()
     link.receive(frame(0, asking(None)), 1.0)
-    link.pack(())
+    link.pack((), 0.0)
     changes, messages = link.receive(frame(2, Synced()), 1.5)
     assert (changes, messages) == ([], ())
-    (sent,) = link.pack(())
+    (sent,) = link.pack((), 0.0)
     assert decode(sent.frame) == Frame(US, LATER, 0, (Hello(None, True),))
     assert link.wake(LINK_GRACE_S) == [GIVE_UP]  # the wait is not prolonged
 
@@ -122,7 +122,7 @@ def test_up_a_hello_that_does_not_follow_us_begins_anew() -> None:
     link = up()
     assert link.receive(frame(1, asking(None)), 1.0)[0] == [CLOSE]
     assert link.state is LinkState.CONNECTING
-    (sent,) = link.pack([Synced()])
+    (sent,) = link.pack([Synced()], 0.0)
     assert decode(sent.frame) == Frame(US, LATER, 0, (Hello(THEIRS, True),))
     link.check()
 
@@ -134,7 +134,7 @@ def test_up_a_new_conversation_begins_anew_even_if_it_follows_us(heard: Conversa
     changes, _ = link.receive(frame(0, asking(heard), conversation=LATER), 1.0)
     assert changes == [DOUBT, CLOSE]
     assert link.state is LinkState.CONNECTING
-    (sent,) = link.pack(())
+    (sent,) = link.pack((), 0.0)
     assert decode(sent.frame) == Frame(US, LATER, 0, (Hello(LATER, True),))
     assert link._journal.counters.reasons("link_resets") == {"restarted": 1}
 
@@ -143,7 +143,7 @@ def test_up_a_missing_frame_begins_anew() -> None:
     link = up()
     changes, messages = link.receive(frame(3, PUBLICATION), 1.0)
     assert (changes, messages) == ([CLOSE], ())
-    (sent,) = link.pack([Synced()])
+    (sent,) = link.pack([Synced()], 0.0)
     assert decode(sent.frame) == Frame(US, LATER, 0, (Hello(None, True),))
     assert link._journal.counters.reasons("link_resets") == {"missing": 1}
     link.check()
@@ -169,7 +169,7 @@ def test_up_lost_past_the_grace_is_down() -> None:
     assert link.state is LinkState.DOWN
     assert link.deadline is None
     link.connected(20.0)
-    (sent,) = link.pack(())
+    (sent,) = link.pack((), 0.0)
     assert decode(sent.frame) == Frame(US, LATER, 0, (Hello(THEIRS, True),))
 
 
@@ -211,6 +211,16 @@ def test_a_greeting_is_repeated_while_nobody_answers_even_when_down() -> None:
         greeted += [now] * len(said(link))
     assert greeted == [HELLO_EVERY_S * step for step in range(1, len(greeted) + 1)]
     assert now > LINK_GRACE_S
+
+
+def test_one_greeting_follows_what_was_said_so_that_a_lost_last_frame_is_noticed() -> None:
+    link = up()
+    link.pack([Synced()], 1.0)
+    link.pack([Synced()], 2.0)
+    assert link.deadline == 1.0 + HELLO_EVERY_S
+    assert link.wake(1.0 + HELLO_EVERY_S) == []
+    assert said(link) == [Hello(THEIRS, False)]
+    assert link.deadline is None
 
 
 def test_without_a_connection_no_greeting_is_due() -> None:
@@ -329,7 +339,7 @@ def test_urgent_frames_are_obeyed_in_any_order_within_the_conversation_alone() -
 
 def test_without_a_link_publications_are_dropped_and_counted() -> None:
     link = new_link()
-    assert link.pack([PUBLICATION, Synced(), PUBLICATION]) == []
+    assert link.pack([PUBLICATION, Synced(), PUBLICATION], 0.0) == []
     assert link._journal.counters.reasons("publications_dropped") == {"link down": 2}
 
 
@@ -337,7 +347,7 @@ def test_frames_are_numbered_and_urgent_ones_by_themselves() -> None:
     link = up()
     sent: list[SendFrame] = []
     for _ in range(2):
-        sent += link.pack([Synced()])
+        sent += link.pack([Synced()], 0.0)
         sent += link.pack_urgent([Control(US, 1, 1, 0, "pie", b"")])
     assert [(each.urgent, decode(each.frame).sequence) for each in sent] == [
         (False, 2),
@@ -354,9 +364,9 @@ def test_without_a_link_nothing_urgent_is_sent() -> None:
 
 def test_a_new_conversation_numbers_its_frames_anew() -> None:
     link = up()
-    link.pack([Synced()])
+    link.pack([Synced()], 0.0)
     link.receive(frame(1, asking(None)), 1.0)
-    (sent,) = link.pack(())
+    (sent,) = link.pack((), 0.0)
     assert decode(sent.frame).sequence == 0
 
 
@@ -375,6 +385,7 @@ class Side:
         self.restart(0.0)
 
     def restart(self, now: float) -> None:
+        self.now = now
         self.epoch += 1
         self.link = Link(self.name, self.other, self.epoch, now, Journal(Counters()))
         self.opened_in: Conversation | None = None
@@ -384,7 +395,7 @@ class Side:
         self.send()
 
     def send(self, messages: Sequence[Message] = ()) -> None:
-        for sent in self.link.pack(messages):
+        for sent in self.link.pack(messages, self.now):
             self.channel.append(sent.frame)
             self.sent += 1
 
@@ -411,6 +422,7 @@ class Side:
         self.link.check()
 
     def receive(self, data: bytes, now: float) -> None:
+        self.now = now
         received = decode(data)
         changes, messages = self.link.receive(received, now)
         if DOUBT in changes:
@@ -429,6 +441,7 @@ class Side:
         self.send()
 
     def wake(self, now: float) -> None:
+        self.now = now
         while self.link.deadline is not None and self.link.deadline <= now:
             self.change(self.link.wake(now))
             self.send()

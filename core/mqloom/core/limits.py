@@ -59,6 +59,12 @@ LINK_GRACE_S: Final = 5.0
 HELLO_EVERY_S: Final = 2.0
 """How often a gateway greets a neighbour that has not answered."""
 
+AGENT_RETRY_S: Final = 10.0
+"""How long after it raised on waking an agent is woken again."""
+
+FLUSH_KEYS_MAX: Final = 10_000
+"""Subscriptions that end at one time; more end at once, without waiting for what is under way to them, and counted."""
+
 FLUSH_DEADLINE_S: Final = 10.0
 """How long an unsubscription waits for publications under way before it is carried out anyway."""
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
+from mqloom.core.limits import AGENT_RETRY_S, CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control
 from mqloom.core.seen import Seen
 from mqloom.gateway.interfaces import (
@@ -77,6 +77,8 @@ class Controls:
         try:
             effects = self._journal.guard(name, _ask, self._agents[name], event, now)
         except PluginFailed:
+            if isinstance(event, AgentWoke):  # it had no say in when to wake next
+                self._wake_at[name] = now + AGENT_RETRY_S
             return
         for effect in effects:
             if isinstance(effect, PublishControl):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import FLUSH_DEADLINE_S
+from mqloom.core.limits import FLUSH_DEADLINE_S, FLUSH_KEYS_MAX
 from mqloom.core.messages import Flush, Flushed
 from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.journal import Journal
@@ -54,7 +54,10 @@ class Flushes:
 
     def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
         """Let subscriptions end behind a wave; `finished` names them when it has come back."""
-        if keys:
+        if len(self._closing) + len(self._next) + len(keys) > FLUSH_KEYS_MAX:
+            self._journal.refuse("flushes_expired", "too many", f"{len(keys)} subscriptions end without waiting")
+            self._done += keys
+        elif keys:
             self._next.extend(keys)
             self._begin(now)
 

@@ -25,6 +25,7 @@ such a conversation nothing can be missing. A side that is up answers it, but as
     DOWN        frame missing                CONNECTING   new conversation, greet
 
 A greeting is repeated every HELLO_EVERY_S while the link is not up and the neighbour's broker can be written to.
+While it is up, one greeting follows HELLO_EVERY_S behind what was said, so that a lost last frame is noticed too.
 """
 
 from collections.abc import Sequence
@@ -140,7 +141,7 @@ class Link:
         self._journal.counters.add("frames_received")
         return frame.messages
 
-    def pack(self, messages: Sequence[Message]) -> list[SendFrame]:
+    def pack(self, messages: Sequence[Message], now: float) -> list[SendFrame]:
         """Return the frames to send: greetings first. Without an open link other messages are dropped, and counted."""
         if self.state is not LinkState.UP:
             lost = sum(isinstance(message, Publication) for message in messages)
@@ -152,6 +153,8 @@ class Link:
         for batch in batches([*greetings, *messages]):
             frames.append(self._frame(batch, self._sequence, urgent=False))
             self._sequence += 1
+        if messages and self._connected and self._greet_at is None:
+            self._greet_at = now + HELLO_EVERY_S
         return frames
 
     def pack_urgent(self, messages: Sequence[Message]) -> list[SendFrame]:
@@ -163,7 +166,7 @@ class Link:
         return frames
 
     def check(self) -> None:
-        """State the invariants: only a link that is up and connected waits for nothing."""
+        """State the invariants: only a link that is up and connected may wait for nothing."""
         if self.state is LinkState.UP:
             assert self._heard is not None
             assert self._connected or self._give_up_at is not None

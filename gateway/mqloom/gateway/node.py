@@ -27,6 +27,7 @@ from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import (
     CLIENTS_MAX,
     HOPS_MAX,
+    ID_LENGTH_MAX,
     PAYLOAD_BYTES_MAX,
     PROPERTY_LENGTH_MAX,
     SEEN_WINDOW,
@@ -42,6 +43,7 @@ from mqloom.core.wire import decode
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.flushes import Flushes
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import Agent, Codec, Content, Matcher, Overlay, SubscribeRequest
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.links import Link, LinkChange, LinkState
@@ -87,9 +89,10 @@ class Node:
         self._links = {
             neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal) for neighbour in parts.neighbours
         }
-        self._routes = Routes(parts.neighbours, parts.matcher, parts.overlay, self._outbox, self._journal)
-        self._flushes = Flushes(parts.gateway, parts.epoch, parts.overlay, self._outbox, self._journal)
-        self._controls = Controls(parts.gateway, parts.epoch, parts.agents, parts.overlay, self._urgent, self._journal)
+        self._overlay = GuardedOverlay(parts.overlay, parts.neighbours, self._journal)
+        self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
+        self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._outbox, self._journal)
+        self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
         self._contents = Contents(parts.codecs, self._journal)
         self._subscribers = Subscribers(parts.gateway)
         self._seen = Seen()
@@ -117,7 +120,7 @@ class Node:
                 self._wake(now)
         self._answer_established()
         self._forget_flushed()
-        return self._finish()
+        return self._finish(now)
 
     # ---- a publication's way -------------------------------------------------------------------------------------
 
@@ -180,20 +183,30 @@ class Node:
         self, publications: Sequence[Publication], contents: Sequence[Content]
     ) -> Sequence[list[SubscriptionKey]]:
         """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
-        match = self._parts.matcher.match
         try:
-            return [list(keys) for keys in self._journal.guard("matcher", match, contents)]
+            return self._journal.guard("matcher", self._ask_matcher, contents)
         except PluginFailed:
             pass
         found: list[list[SubscriptionKey]] = []
         for publication, content in zip(publications, contents, strict=True):
             try:
-                found.append(list(self._journal.guard("matcher", match, [content])[0]))
+                found += self._journal.guard("matcher", self._ask_matcher, [content])
             except PluginFailed:
                 self.counters.add("publications_dead")
                 topic = layout.dead(self.gateway, publication.topic)
                 self._effects.append(PublishLocally(topic=topic, payload=publication.payload))
                 found.append([])
+        return found
+
+    def _ask_matcher(self, contents: Sequence[Content]) -> list[list[SubscriptionKey]]:
+        """Return the matching keys for each publication; raises if the matcher answers nonsense."""
+        found = [list(keys) for keys in self._parts.matcher.match(contents)]
+        if len(found) != len(contents):
+            raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
+        for keys in found:
+            for key in keys:
+                if key not in self._routes:
+                    raise ValueError(f"it named a subscription that is not there: {key!r:.100}")
         return found
 
     def _split(
@@ -208,7 +221,7 @@ class Node:
                 here.append(key)
             else:
                 wanted.add(side)
-        return here, self._parts.overlay.route(wanted, source) if wanted else ()
+        return here, self._overlay.route(wanted, source) if wanted else ()
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
@@ -303,6 +316,8 @@ class Node:
             return
         try:
             record = decode_record(data)
+            if len(client) > ID_LENGTH_MAX:
+                raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
             if client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
                 raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
         except RecordError as error:
@@ -333,7 +348,11 @@ class Node:
             return
         key = self._next_key()
         self._subscribers.begin(client, name, wish, key)
-        self._routes.add(key, subscription, None)
+        if not self._routes.add(key, subscription, None):
+            self._subscribers.end(key)
+            self._subscribers.forget(key)
+            problem = "the matcher failed on it: ask the operator"
+            self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
 
     def _next_key(self) -> SubscriptionKey:
         self._subscription_number += 1
@@ -350,7 +369,8 @@ class Node:
             self._routes.remove(key, None)
             owner = self._subscribers.forget(key)
             assert owner.client is not None
-            self._answer(owner.client, Answer(answer="ended", name=owner.name))
+            if not self._subscribers.has(owner.client, owner.name):  # else another has taken its place
+                self._answer(owner.client, Answer(answer="ended", name=owner.name))
 
     def _answer_established(self) -> None:
         for key in self._routes.established_here():
@@ -373,8 +393,8 @@ class Node:
     def _start(self, now: float) -> None:
         for standing in self._parts.standing:
             key = self._next_key()
-            self._subscribers.begin_standing(standing, key)
-            self._routes.add(key, Subscription.parse(standing.topics, standing.where), None)
+            if self._routes.add(key, Subscription.parse(standing.topics, standing.where), None):
+                self._subscribers.begin_standing(standing, key)
         self._controls.start(now)
 
     def _wake(self, now: float) -> None:
@@ -390,13 +410,13 @@ class Node:
             # Its record would be replayed to us after a restart, and live once more.
             self._effects.append(PublishLocally(topic=layout.record(self.gateway, client), payload=b"", retain=True))
 
-    def _finish(self) -> list[Effect]:
+    def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = self._effects, []
         posted, urgent = self._outbox.drain(), self._urgent.drain()
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
-            effects += link.pack(posted.get(neighbour, ()))
+            effects += link.pack(posted.get(neighbour, ()), now)
         deadlines = (
             *(link.deadline for link in self._links.values()),
             self._flushes.deadline,
@@ -435,6 +455,8 @@ def _intake_problem(incoming: Incoming) -> str | None:
         return "retained replay"  # the broker's memory, not somebody publishing now
     if len(incoming.payload) > PAYLOAD_BYTES_MAX:
         return "payload too large"
+    if not incoming.topic:
+        return "no topic"
     if len(incoming.topic) > TOPIC_LENGTH_MAX:
         return "topic too long"
     if len(incoming.user_properties) > USER_PROPERTIES_MAX or any(

@@ -12,6 +12,7 @@ After a break in a link both sides announce everything again, then say Synced. W
 is kept meanwhile, marked stale, and what it did not name again is removed at Synced: no moment without a route.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +22,7 @@ from mqloom.core.messages import Announce, Established, Synced, Withdraw
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.announcements import Announcements
 from mqloom.gateway.interfaces import Matcher, Overlay
-from mqloom.gateway.journal import Journal
+from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.outbox import Outbox
 
 ENTRIES_MAX: Final = 1_000_000
@@ -53,18 +54,21 @@ class Routes:
         self._entries: dict[SubscriptionKey, Entry] = {}
         self._established_here: list[SubscriptionKey] = []
 
-    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> None:
-        """Take in a subscription from a neighbour, or from here (`source` None)."""
+    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
+        """Take in a subscription from a neighbour, or from here (`source` None); whether it is in the table then."""
         known = self._entries.get(key)
         if known is not None and not self._add_again(key, known, subscription, source):
-            return
+            return True
         if source is not None and len(self._entries) >= ENTRIES_MAX:
             self._journal.refuse("subscriptions_refused", "too many", f"{source} announced {key} past {ENTRIES_MAX}")
-            return
+            return False
+        try:
+            self._journal.guard("matcher", self._matcher.add, key, subscription)
+        except PluginFailed:
+            return False
         targets = self._overlay.spread(source)
         entry = Entry(subscription, source, {target for target in targets if target in self._awaited})
         self._entries[key] = entry
-        self._matcher.add(key, subscription)
         for target in targets:
             announcements = self._announcements[target]
             self._tell(target, announcements.add(key, subscription))
@@ -73,6 +77,7 @@ class Routes:
                 entry.waiting.discard(target)
         if not entry.waiting:
             self._answer(key, entry)
+        return True
 
     def _add_again(
         self, key: SubscriptionKey, known: Entry, subscription: Subscription, source: GatewayId | None
@@ -99,7 +104,8 @@ class Routes:
         if entry is None or entry.source != source:
             return False
         del self._entries[key]
-        self._matcher.remove(key)
+        with contextlib.suppress(PluginFailed):
+            self._journal.guard("matcher", self._matcher.remove, key)
         for target, announcements in self._announcements.items():
             self._tell(target, announcements.remove(key))
         return True
@@ -151,6 +157,9 @@ class Routes:
         gone = [key for key, entry in self._entries.items() if entry.stale and entry.source == neighbour]
         for key in gone:
             self.remove(key, neighbour)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
 
     def __len__(self) -> int:
         return len(self._entries)

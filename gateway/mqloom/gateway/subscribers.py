@@ -126,6 +126,10 @@ class Subscribers:
         known = self._clients.get(client)
         return [key for _, key in known.wishes.values()] if known is not None else []
 
+    def has(self, client: ClientId, name: str) -> bool:
+        """Whether a client has a subscription of that name that is not ending."""
+        return client in self._clients and name in self._clients[client].wishes
+
     def owner(self, key: SubscriptionKey) -> Owner:
         """Return whose subscription this is."""
         return self._owners[key]
