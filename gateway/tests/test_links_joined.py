@@ -1,0 +1,213 @@
+"""Two links back to back under random losses, restarts and time."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqloom.core.counters import Counters
+from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
+from mqloom.core.messages import Message, Withdraw
+from mqloom.core.publication import Publication
+from mqloom.core.wire import decode
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.links import Link, LinkChange, LinkState
+
+US, THEM = GatewayId("US"), GatewayId("THEM")
+OURS = Conversation(1, 0)
+THEIRS = Conversation(1, 0)
+LATER = Conversation(1, 1)
+PUBLICATION = Publication(THEM, 1, 0, 0, 0, "t", b"")
+OPEN, CLOSE, DOUBT, GIVE_UP = LinkChange.OPEN, LinkChange.CLOSE, LinkChange.DOUBT, LinkChange.GIVE_UP
+
+
+class Side:
+    """One side: its link, what it says in each conversation, and what it obeyed of the other's."""
+
+    def __init__(self, name: GatewayId, other: GatewayId) -> None:
+        self.name, self.other = name, other
+        self.epoch = 0
+        self.channel: list[bytes] = []  # to the other side
+        self.sent = 0
+        self.said: dict[Conversation, int] = {}
+        self.restart(0.0)
+
+    def restart(self, now: float) -> None:
+        self.now = now
+        self.epoch += 1
+        self.link = Link(self.name, self.other, self.epoch, now, Journal(Counters()))
+        self.opened_in: Conversation | None = None
+        self.doubted: Conversation | None = None
+        self.obeyed: dict[Conversation, int] = {}
+        self.link.connected(now)
+        self.send()
+
+    def send(self, messages: Sequence[Message] = ()) -> None:
+        for sent in self.link.pack(messages, self.now):
+            self.channel.append(sent.frame)
+            self.sent += 1
+
+    def say(self, count: int = 1) -> None:
+        """Say numbered things, if anybody listens."""
+        if self.link.state is not LinkState.UP:
+            return
+        conversation = self.link._conversation
+        for _ in range(count):
+            number = self.said.get(conversation, 0)
+            self.said[conversation] = number + 1
+            self.send([Withdraw(SubscriptionKey(self.name, conversation.epoch, number))])
+
+    def change(self, changes: Sequence[LinkChange]) -> None:
+        for change in changes:
+            if change is OPEN:
+                assert self.opened_in is None
+                self.opened_in = self.link._conversation
+            elif change is CLOSE:
+                assert self.opened_in is not None
+                self.opened_in = None
+        assert (self.link.state is LinkState.UP) == (self.opened_in is not None)
+        assert self.opened_in in (None, self.link._conversation)
+        self.link.check()
+
+    def receive(self, data: bytes, now: float) -> None:
+        self.now = now
+        received = decode(data)
+        changes, messages = self.link.receive(received, now)
+        if DOUBT in changes:
+            assert self.doubted is None or received.conversation >= self.doubted
+            self.doubted = received.conversation
+        self.change(changes)
+        for message in messages:
+            if isinstance(message, Withdraw):
+                # Only of the conversation that is followed, from its beginning, and without a gap.
+                assert received.conversation == self.doubted
+                expected = self.obeyed.get(received.conversation, 0)
+                assert message.key.number == expected
+                self.obeyed[received.conversation] = expected + 1
+        if OPEN in changes:
+            self.say()
+        self.send()
+
+    def wake(self, now: float) -> None:
+        self.now = now
+        while self.link.deadline is not None and self.link.deadline <= now:
+            self.change(self.link.wake(now))
+            self.send()
+
+
+class Pair:
+    """Two sides and the time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sides = (Side(US, THEM), Side(THEM, US))
+
+    def deliver(self, receiver: int) -> None:
+        channel = self.sides[1 - receiver].channel
+        if channel:
+            self.sides[receiver].receive(channel.pop(0), self.now)
+
+    def step(self, kind: str, which: int, amount: int) -> None:
+        side = self.sides[which]
+        if kind == "deliver":
+            for _ in range(amount):
+                self.deliver(which)
+        elif kind == "lose":
+            del side.channel[:amount]
+        elif kind == "lose newest":
+            del side.channel[-amount:]
+        elif kind == "repeat":
+            side.channel[:0] = side.channel[:1]
+        elif kind == "restart":
+            side.restart(self.now)
+        elif kind == "lost":
+            side.link.lost(self.now)
+        elif kind == "connected":
+            side.link.connected(self.now)
+            side.send()
+        elif kind == "say":
+            side.say(amount)
+        else:
+            self.wait(amount)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for side in self.sides:
+            side.wake(self.now)
+
+    def settle(self, seconds: int) -> None:
+        for _ in range(seconds * 2):
+            for _ in range(1_000):
+                if not any(side.channel for side in self.sides):
+                    break
+                self.deliver(0)
+                self.deliver(1)
+            else:
+                raise AssertionError("the greetings do not end")
+            self.wait(0.5)
+
+
+KINDS = [
+    "deliver",
+    "deliver",
+    "deliver",
+    "lose",
+    "lose newest",
+    "repeat",
+    "restart",
+    "lost",
+    "connected",
+    "say",
+    "wait",
+]
+steps = st.tuples(st.sampled_from(KINDS), st.integers(0, 1), st.integers(1, 6))
+
+
+def judge(script: list[tuple[str, int, int]]) -> None:
+    pair = Pair()
+    for step in script:
+        pair.step(*step)
+    for side in pair.sides:
+        side.link.connected(pair.now)
+        side.send()
+    pair.settle(15)
+    sent = [side.sent for side in pair.sides]
+    pair.settle(20)
+    assert [side.sent for side in pair.sides] == sent, "something is still said"
+    for side, other in (pair.sides, pair.sides[::-1]):
+        assert side.link.state is LinkState.UP
+        assert side.link.deadline is None
+        conversation = side.link._conversation
+        assert other.doubted == conversation
+        assert other.obeyed[conversation] == side.said[conversation]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_whatever_happened_both_sides_are_up_again_and_nothing_old_is_obeyed(
+    script: list[tuple[str, int, int]],
+) -> None:
+    judge(script)
+
+
+FOUND = {
+    # One side gives up on the other and comes back, while the other has noticed nothing.
+    "given up by one side": [
+        ("deliver", 0, 5),
+        ("deliver", 1, 5),
+        ("deliver", 0, 5),
+        ("lost", 0, 1),
+        ("wait", 0, 6),
+        ("connected", 0, 1),
+    ],
+    # The greeting with which one side goes up is lost, and nothing else is said.
+    "a lost last greeting": [("deliver", 0, 1), ("deliver", 1, 2), ("lose", 1, 1)],
+    # A greeting is lost before any side is up.
+    "a lost greeting between": [("deliver", 0, 1), ("wait", 0, 2), ("lose newest", 1, 1), ("wait", 0, 2)],
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_once_kept_a_link_down_does_so_no_more(what: str) -> None:
+    judge(FOUND[what])

@@ -1,0 +1,211 @@
+"""One node whose neighbours and clients are played by hand: for tests of the node, and for trying things out."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from mqloom.core import layout
+from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
+from mqloom.core.events import (
+    Event,
+    FramesReceived,
+    LinkConnected,
+    PublishesReceived,
+    RecordReceived,
+    Started,
+)
+from mqloom.core.ids import ClientId, Conversation, GatewayId, SubscriptionKey
+from mqloom.core.messages import (
+    Hello,
+    Message,
+    Synced,
+)
+from mqloom.core.publication import Incoming, Publication
+from mqloom.core.records import Answer, Delivered, Format, Record, Wish, decode_answer, decode_envelope, encode_record
+from mqloom.core.wire import Frame, decode, encode
+from mqloom.gateway import node as node_module
+from mqloom.gateway.interfaces import (
+    Agent,
+    AgentEffect,
+    AgentEvent,
+    Codec,
+    Matcher,
+    PublishControl,
+    SubscribeRequest,
+    WakeAgentAt,
+)
+from mqloom.gateway.links import LinkState
+from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.subscribers import Standing
+from mqloom.plugins import json_codec
+from mqloom.plugins.scan_matcher import ScanMatcher
+from mqloom.plugins.tree_overlay import TreeOverlay
+
+US, A, B = GatewayId("US"), GatewayId("A"), GatewayId("B")
+ANN, BOB = ClientId("ann"), ClientId("bob")
+FIRST = Conversation(1, 0)
+JSON = Codec("json", json_codec.decode)
+Admit = Callable[[SubscribeRequest], str | None]
+
+
+class Gate:
+    """One node, its neighbours played by hand; every event is followed by the node's own check."""
+
+    def __init__(self, parts: NodeParts | None = None) -> None:
+        self.now = 0.0
+        self.node = Node(parts or parts_of(), self.now)
+        self.sequences: dict[GatewayId, itertools.count[int]] = {}
+        self.handle(Started())
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Hand an event to the node, check its invariants, and return its effects."""
+        effects = self.node.handle(event, self.now)
+        self.node.check()
+        return effects
+
+    def up(self, *neighbours: GatewayId) -> "Gate":
+        """Let links come up."""
+        for neighbour in neighbours:
+            self.handle(LinkConnected(neighbour=neighbour))
+            self.sequences[neighbour] = itertools.count()
+            self.hear(neighbour, Hello(FIRST, True), Synced())
+            assert self.node.link_states()[neighbour] is LinkState.UP
+        return self
+
+    def hear(self, neighbour: GatewayId, *messages: Message) -> list[Effect]:
+        """Let a neighbour say something, in order."""
+        frame = Frame(neighbour, FIRST, next(self.sequences[neighbour]), messages)
+        return self.handle(FramesReceived(sender=neighbour, frames=(encode(frame),)))
+
+    def hear_urgently(self, neighbour: GatewayId, *messages: Message) -> list[Effect]:
+        """Let a neighbour say something on the urgent stream."""
+        frame = Frame(neighbour, FIRST, 0, messages)
+        return self.handle(FramesReceived(sender=neighbour, frames=(encode(frame),), urgent=True))
+
+    def publish(self, *payloads: bytes, topic: str = "a/b") -> list[Effect]:
+        """Let a client of our own broker publish."""
+        return self.handle(
+            PublishesReceived(publications=tuple(Incoming(topic=topic, payload=each, qos=1) for each in payloads))
+        )
+
+    def record(
+        self,
+        client: ClientId,
+        wishes: Mapping[str, tuple[str, str]],
+        format: Format = "frame",  # noqa: A002 - the record's own word
+        lease_s: float = 0,
+    ) -> list[Effect]:
+        """Let a client write its record."""
+        subscriptions = {name: Wish(topics=topics, where=where) for name, (topics, where) in wishes.items()}
+        record = Record(subscriptions=subscriptions, format=format, lease_s=lease_s)
+        return self.handle(RecordReceived(client=client, data=encode_record(record)))
+
+    def counted(self, name: str) -> dict[str, int]:
+        """Return a counter by reason."""
+        return self.node.counters.reasons(name)
+
+
+class Chatty:
+    """An agent that answers everything by a control publication."""
+
+    name = "chatty"
+
+    def __init__(self) -> None:
+        self.happened: list[AgentEvent] = []
+
+    def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
+        """Note the event, answer, and ask for a waking."""
+        self.happened.append(event)
+        return [PublishControl(b"%d" % len(self.happened), 2), WakeAgentAt(now + 60)]
+
+
+def parts_of(
+    *neighbours: GatewayId,
+    codecs: Sequence[tuple[str, Codec]] = (("#", JSON),),
+    matcher: Matcher | None = None,
+    standing: Sequence[Standing] = (),
+    agents: Sequence[Agent] = (),
+    admit: Admit = node_module.admit_all,
+) -> NodeParts:
+    """Return the parts of a node with these neighbours, with what ships where nothing is said."""
+    return NodeParts(
+        gateway=US,
+        epoch=1,
+        neighbours=neighbours,
+        matcher=matcher or ScanMatcher(),
+        overlay=TreeOverlay(US, neighbours),
+        codecs=codecs,
+        standing=standing,
+        agents=agents,
+        admit=admit,
+    )
+
+
+def with_two() -> Gate:
+    """Return a node with two neighbours, both up."""
+    return Gate(parts_of(A, B)).up(A, B)
+
+
+def alone() -> Gate:
+    """Return a node without neighbours."""
+    return Gate()
+
+
+def key(gateway: GatewayId, number: int) -> SubscriptionKey:
+    """Return the key of some gateway's subscription."""
+    return SubscriptionKey(gateway, 1, number)
+
+
+def publication(sequence: int = 0, payload: bytes = b'{"x": 7}', origin: GatewayId = A, hops: int = 1) -> Publication:
+    """Return a publication as a neighbour would send it."""
+    return Publication(origin, 1, sequence, 0, hops, "a/b", payload, 1)
+
+
+def answers(effects: Sequence[Effect], client: ClientId = ANN) -> list[Answer]:
+    """Return what a client was answered."""
+    topic = layout.control(US, client)
+    return [
+        decode_answer(effect.payload)
+        for effect in effects
+        if isinstance(effect, PublishLocally) and effect.topic == topic
+    ]
+
+
+def delivered(effects: Sequence[Effect], client: ClientId = ANN) -> list[Delivered]:
+    """Return what a client was given, by envelopes."""
+    topic = layout.out(US, client)
+    return [
+        each
+        for effect in effects
+        if isinstance(effect, PublishLocally) and effect.topic == topic
+        for each in decode_envelope(effect.payload)
+    ]
+
+
+def payloads(effects: Sequence[Effect], client: ClientId = ANN) -> list[bytes]:
+    """Return the payloads that a client was given."""
+    return [each.publication.payload for each in delivered(effects, client)]
+
+
+def local(effects: Sequence[Effect]) -> list[tuple[str, bytes]]:
+    """Return all that is published on our own broker."""
+    return [(effect.topic, effect.payload) for effect in effects if isinstance(effect, PublishLocally)]
+
+
+def sent(effects: Sequence[Effect], neighbour: GatewayId, *, urgent: bool = False) -> list[Message]:
+    """Return what a neighbour is told."""
+    return [
+        message
+        for effect in effects
+        if isinstance(effect, SendFrame) and effect.neighbour == neighbour and effect.urgent == urgent
+        for message in decode(effect.frame).messages
+    ]
+
+
+def wakings(effects: Sequence[Effect]) -> list[float]:
+    """Return the times to wake at."""
+    return [effect.at for effect in effects if isinstance(effect, WakeAt)]
+
+
+def logs(effects: Sequence[Effect]) -> list[str]:
+    """Return the lines of the log."""
+    return [effect.text for effect in effects if isinstance(effect, Log)]
