@@ -22,6 +22,7 @@ from mqloom.core.subscription import Subscription
 from mqloom.gateway.announcements import Announcements
 from mqloom.gateway.interfaces import Matcher, Overlay
 from mqloom.gateway.journal import Journal
+from mqloom.gateway.mentions import Mentions
 from mqloom.gateway.outbox import Outbox
 
 ENTRIES_MAX: Final = 1_000_000
@@ -52,6 +53,7 @@ class Routes:
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
         self._established_here: list[SubscriptionKey] = []
+        self.mentions = Mentions()
 
     def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> None:
         """Take in a subscription from a neighbour, or from here (`source` None)."""
@@ -65,6 +67,7 @@ class Routes:
         entry = Entry(subscription, source, {target for target in targets if target in self._awaited})
         self._entries[key] = entry
         self._matcher.add(key, subscription)
+        self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
             self._tell(target, announcements.add(key, subscription))
@@ -100,6 +103,7 @@ class Routes:
             return False
         del self._entries[key]
         self._matcher.remove(key)
+        self.mentions.remove(entry.subscription.where)
         for target, announcements in self._announcements.items():
             self._tell(target, announcements.remove(key))
         return True
