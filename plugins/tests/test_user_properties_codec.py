@@ -10,7 +10,7 @@ from mqloom.gateway.manager import LoadedPlugin, Manager
 from mqloom.plugins import user_properties_codec
 from mqloom.plugins.user_properties_codec import mqloom_check, mqloom_codec
 
-TYPES = {"types": {"volume": "int", "price": "float", "open": "bool", "note": "text"}}
+TYPES: dict[str, object] = {"types": {"volume": "int", "price": "float", "open": "bool", "note": "text"}}
 
 
 def read(*properties: tuple[str, str], settings: dict[str, object] | None = None) -> Attributes:
@@ -61,7 +61,7 @@ def test_a_name_with_dots_is_reached_by_its_path() -> None:
         ("volume", "1_000"),
         ("volume", " 7"),
         ("volume", "7\n"),
-        ("volume", "٧"),
+        ("volume", "\u0667"),
         ("volume", "9" * 641),
         ("volume", "0x10"),
         ("price", "nan"),

@@ -1,7 +1,7 @@
 """Codec `json`: a payload that is a JSON object becomes its members; nested ones are reached by dotted path.
 
-Why msgspec and not orjson: orjson makes a float of an integer past 64 bits, and numbers have to stay exact. It is 10 to
-20% faster at decoding everything, but cannot leave out what nobody asks for. docs/codecs.md has the figures.
+Why msgspec and not orjson: orjson makes a float of an integer past 64 bits, and numbers have to stay exact. It is up
+to 20% faster at decoding everything, but cannot leave out what nobody asks for. docs/codecs.md has the figures.
 
 A number out of range (1e999, or an integer of more than 4,300 digits) is missing, and the rest is read. It has to be
 so: what is left out is not converted, so whether it is in range must not decide over the others.
