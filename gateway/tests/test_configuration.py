@@ -22,6 +22,9 @@ telemetry_s = 1
 [[codecs]]
 topics = "stocks/csv/#"
 codec = "csv"
+[[codecs]]
+topics = "stocks/#"
+codec = ["topic_template", "json"]
 [[brokers]]
 id = "a"
 [[brokers]]
@@ -75,7 +78,11 @@ def test_everything_written_is_read(tmp_path: Path) -> None:
     configuration = read_draft(write(tmp_path, THREE)).finish()
     assert configuration.federation.telemetry_s == 1.0
     assert configuration.broker("b").username == "gateway"
-    assert configuration.codecs == [CodecTable(topics="stocks/csv/#", codec="csv")]
+    assert configuration.codecs == [
+        CodecTable(topics="stocks/csv/#", codec="csv"),
+        CodecTable(topics="stocks/#", codec=["topic_template", "json"]),
+    ]
+    assert [table.names for table in configuration.codecs] == [["csv"], ["topic_template", "json"]]
     assert configuration.subscriptions[0].where == "volume > 3"
     assert configuration.plugins.settings == {"allow_list": {"clients": ["x"]}}
 

@@ -184,6 +184,29 @@ BROKEN = {
         more("[[codecs]]\ntopics = '#'\ncodec = 'jason'"),
         "codecs#1.codec: no plugin offers 'jason'; did you mean 'json'?",
     ),
+    "a codec in a list that nobody offers": (
+        more("[[codecs]]\ntopics = '#'\ncodec = ['json', 'user_property']"),
+        "codecs#1.codec#2: no plugin offers 'user_property'; did you mean 'user_properties'?",
+    ),
+    "a codec twice in a list": (
+        more("[[codecs]]\ntopics = '#'\ncodec = ['json', 'cbor', 'json']"),
+        "codecs#1.codec#3: 'json' is in the list already",
+    ),
+    "no codec in a list": (
+        more("[[codecs]]\ntopics = '#'\ncodec = []"),
+        "codecs#1.codec: expected a list that is not empty",
+    ),
+    "a codec that is a number": (
+        more("[[codecs]]\ntopics = '#'\ncodec = 3"),
+        "codecs#1.codec: expected text or a list, got a whole number",
+    ),
+    "a mistake in a template": (
+        more(
+            "[[codecs]]\ntopics = '#'\ncodec = ['topic_template', 'json']\n"
+            "[plugins.settings.topic_template_codec]\ntemplates = ['{a:txt}']"
+        ),
+        "plugins.settings.topic_template_codec: templates#1: '{a:txt}': there is no type 'txt'; did you mean 'text'?",
+    ),
     "a matcher that nobody offers": (
         changed(DATA, f"{DATA}\nmatcher = 'scam'"),
         "federation.matcher: no plugin offers 'scam'; did you mean 'scan'?",
@@ -250,7 +273,9 @@ def test_settings_of_a_disabled_plugin_may_stay(tmp_path: Path) -> None:
 
 def test_disabling_what_the_default_codec_needs_is_told(tmp_path: Path) -> None:
     (problem,) = problems_of(tmp_path, more("[plugins]\ndisabled = ['json_codec']"))
-    assert problem == "codecs (the default).codec: no plugin offers 'json'; none is known"
+    assert (
+        problem == "codecs (the default).codec: no plugin offers 'json'; known are 'cbor', 'msgpack', 'user_properties'"
+    )
 
 
 def test_mistakes_of_form_do_not_hide_mistakes_of_meaning(tmp_path: Path) -> None:

@@ -25,14 +25,14 @@ def federation(
         federation=FederationTable(name="f", data=["stocks/#", "sensors/+"]),
         brokers=[BrokerTable(id=GatewayId(broker)) for broker in brokers],
         links=[LinkTable(between=[GatewayId(one), GatewayId(other)]) for one, other in links],
-        codecs=[CodecTable(topics="#", codec="json")],
+        codecs=[CodecTable(topics="a/#", codec=["topic_template", "json"]), CodecTable(topics="#", codec="json")],
         plugins=PluginsTable(),
         subscriptions=subscriptions or [],
     )
 
 
 def tree(configuration: Configuration) -> list[str]:
-    return [line.replace("  127.0.0.1:1883, mqtt", "") for line in draw(configuration).splitlines()[5:]]
+    return [line.replace("  127.0.0.1:1883, mqtt", "") for line in draw(configuration).splitlines()[6:]]
 
 
 def test_what_holds_for_all_stands_on_top() -> None:
@@ -40,6 +40,7 @@ def test_what_holds_for_all_stands_on_top() -> None:
         "federation f, matcher scan, overlay tree",
         "  data   stocks/#",
         "  data   sensors/+",
+        "  codec  topic_template, json for a/#",
         "  codec  json for #",
         "",
         "a  127.0.0.1:1883, mqtt",

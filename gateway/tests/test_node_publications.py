@@ -47,6 +47,7 @@ from mqloom.lab.gate import (
     sent,
     with_two,
 )
+from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 
 
@@ -171,6 +172,24 @@ def test_an_undecodable_payload_reaches_those_who_asked_by_topic_alone() -> None
     gate.record(ANN, {"all": ("a/#", ""), "some": ("a/#", "x > 1"), "none": ("a/#", "x IS NULL")})
     assert [each.names for each in delivered(gate.publish(b"not json"))] == [("all",)]
     assert gate.counted("payloads_undecodable") == {"json": 1}
+
+
+def test_a_payload_that_one_of_two_codecs_cannot_read_is_matched_on_what_the_other_reads() -> None:
+    topic = Codec("topic", lambda publication: {"last": publication.topic[-1]})
+    gate = Gate(parts_of(codecs=[("#", topic, JSON)]))
+    gate.record(ANN, {"all": ("a/#", ""), "topic": ("a/#", "last = 'b'"), "both": ("a/#", "last = 'b' AND x = 1")})
+    assert [each.names for each in delivered(gate.publish(b"not json"))] == [("all", "topic")]
+    assert [each.names for each in delivered(gate.publish(b'{"x": 1}'))] == [("all", "both", "topic")]
+    assert gate.counted("payloads_undecodable") == {"json": 1}
+
+
+def test_a_new_filter_is_matched_on_what_no_filter_mentioned_before() -> None:
+    gate = alone()
+    payload = b'{"x": 1, "y": {"z": 2}, "rest": "%s"}' % (b"." * json_codec.PARTIAL_BYTES_MIN)
+    wishes = {"x": ("a/#", "x = 1"), "y": ("a/#", "y.z = 2 AND x = 1"), "rest": ("a/#", "rest IS NULL")}
+    for count in (1, 2, 3, 2, 1):
+        gate.record(ANN, dict(list(wishes.items())[:count]))
+        assert [each.names for each in delivered(gate.publish(payload))] == [("x", "y")[:count]]
 
 
 def test_a_codec_that_raises_costs_its_own_payload_only() -> None:

@@ -42,7 +42,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             neighbours=neighbours,
             matcher=manager.matchers()[configuration.federation.matcher].build(),
             overlay=manager.overlays()[configuration.federation.overlay].build(gateway, neighbours),
-            codecs=[(table.topics, codecs[table.codec]) for table in configuration.codecs],
+            codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
             agents=manager.agents(gateway),
             admit=admit,
             standing=[

@@ -26,10 +26,15 @@ class FederationTable(Struct, frozen=True, kw_only=True):
 
 
 class CodecTable(Struct, frozen=True, kw_only=True):
-    """[[codecs]]: how the payloads below a topic filter are read; the first that matches is used."""
+    """[[codecs]]: how the publications below a topic filter are read; the first that matches is used."""
 
     topics: str
-    codec: str
+    codec: str | Annotated[list[str], Meta(min_length=1)]
+
+    @property
+    def names(self) -> list[str]:
+        """The codecs in their order, be it one or more."""
+        return [self.codec] if isinstance(self.codec, str) else self.codec
 
 
 class BrokerTable(Struct, frozen=True, kw_only=True):

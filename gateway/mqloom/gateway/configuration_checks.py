@@ -13,7 +13,7 @@ from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
-from mqloom.gateway.configuration import Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
+from mqloom.gateway.configuration import CodecTable, Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
@@ -98,6 +98,7 @@ def _codec_problems(draft: Draft) -> Iterator[str]:
     for place, codec, _ in draft.codecs:
         if codec is None:
             continue
+        yield from _twice_problems(f"{place}.codec", codec)
         try:
             check_topic_filter(codec.topics)
         except TopicError as error:
@@ -109,6 +110,19 @@ def _codec_problems(draft: Draft) -> Iterator[str]:
                 yield f"{place}: is never used: {first} with {topics!r} comes first; put the narrower one above it"
                 break
         earlier.append((place, codec.topics))
+
+
+def _codec_places(place: str, codec: CodecTable) -> list[str]:
+    """Return where each of the codecs is named."""
+    return (
+        [place] if isinstance(codec.codec, str) else [f"{place}#{number}" for number in range(1, len(codec.codec) + 1)]
+    )
+
+
+def _twice_problems(place: str, codec: CodecTable) -> Iterator[str]:
+    for index, name in enumerate(codec.names):
+        if name in codec.names[:index]:
+            yield f"{_codec_places(place, codec)[index]}: {name!r} is in the list already"
 
 
 # ---- brokers and links -------------------------------------------------------------------------------------------
@@ -271,7 +285,10 @@ def _choice_problems(draft: Draft, manager: Manager) -> Iterator[str]:
     if draft.federation is not None:
         choices.append(("federation.matcher", draft.federation.matcher, manager.matchers()))
         choices.append(("federation.overlay", draft.federation.overlay, manager.overlays()))
-    choices += [(f"{place}.codec", codec.codec, codecs) for place, codec, _ in draft.codecs if codec is not None]
+    for place, codec, _ in draft.codecs:
+        if codec is not None:
+            places = _codec_places(f"{place}.codec", codec)
+            choices += [(each, name, codecs) for each, name in zip(places, codec.names, strict=True)]
     choices += [
         (f"{place}.adapter", broker.adapter, adapters) for place, broker, _ in draft.brokers if broker is not None
     ]

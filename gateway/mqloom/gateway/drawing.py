@@ -29,7 +29,7 @@ def draw(configuration: Configuration, strokes: Strokes = BOXES) -> str:
     lines = [
         f"federation {federation.name}, matcher {federation.matcher}, overlay {federation.overlay}",
         *(f"  data   {topics}" for topics in federation.data),
-        *(f"  codec  {table.codec} for {table.topics}" for table in configuration.codecs),
+        *(f"  codec  {', '.join(table.names)} for {table.topics}" for table in configuration.codecs),
         "",
         *_tree(configuration, strokes),
     ]

@@ -17,7 +17,10 @@ Settings = Mapping[str, object]
 
 
 class Content(NamedTuple):
-    """What a matcher sees of a publication; `attributes` is None where the payload could not be decoded."""
+    """What a matcher sees of a publication; `attributes` is None where the payload could not be decoded.
+
+    Attributes that no subscription mentions may have been left out.
+    """
 
     topic: str
     attributes: Attributes | None
@@ -25,10 +28,20 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Turns a payload into attributes. `decode` raises ValueError for a payload that is not in its format."""
+    """Turns a publication into attributes. `decode` raises ValueError for a payload that is not in its format.
+
+    `decode_only` is for a codec that is faster when it may leave something out. Given the names that standing filters
+    can reach at the top of the attributes, it returns a `decode` that may leave out all others, and does the same in
+    everything else. It is asked again whenever the names change.
+    """
 
     name: str
     decode: Callable[[Publication], Attributes]
+    decode_only: Callable[[Collection[str]], Callable[[Publication], Attributes]] | None = None
+
+
+CodecChoice = tuple[str, *tuple[Codec, ...]]
+"""A topic filter, and the codecs for what it matches; the attributes of an earlier one hide those of a later one."""
 
 
 class Matcher(Protocol):

@@ -44,7 +44,7 @@ from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.interfaces import Agent, Codec, Content, Matcher, Overlay, SubscribeRequest
+from mqloom.gateway.interfaces import Agent, CodecChoice, Content, Matcher, Overlay, SubscribeRequest
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.outbox import Outbox
@@ -66,7 +66,7 @@ class NodeParts:
     neighbours: Sequence[GatewayId]
     matcher: Matcher
     overlay: Overlay
-    codecs: Sequence[tuple[str, Codec]]
+    codecs: Sequence[CodecChoice]
     agents: Sequence[Agent] = ()
     admit: Callable[[SubscribeRequest], str | None] = admit_all
     standing: Sequence[Standing] = ()
@@ -93,7 +93,7 @@ class Node:
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._outbox, self._journal)
         self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
-        self._contents = Contents(parts.codecs, self._journal)
+        self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
         self._seen = Seen()
         self._sequence = 0

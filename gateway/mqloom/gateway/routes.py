@@ -23,6 +23,7 @@ from mqloom.core.subscription import Subscription
 from mqloom.gateway.announcements import Announcements
 from mqloom.gateway.interfaces import Matcher, Overlay
 from mqloom.gateway.journal import Journal, PluginFailed
+from mqloom.gateway.mentions import Mentions
 from mqloom.gateway.outbox import Outbox
 
 ENTRIES_MAX: Final = 1_000_000
@@ -53,6 +54,7 @@ class Routes:
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
         self._established_here: list[SubscriptionKey] = []
+        self.mentions = Mentions()
 
     def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
         """Take in a subscription from a neighbour, or from here (`source` None); whether it is in the table then."""
@@ -69,6 +71,7 @@ class Routes:
         targets = self._overlay.spread(source)
         entry = Entry(subscription, source, {target for target in targets if target in self._awaited})
         self._entries[key] = entry
+        self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
             self._tell(target, announcements.add(key, subscription))
@@ -106,6 +109,7 @@ class Routes:
         del self._entries[key]
         with contextlib.suppress(PluginFailed):
             self._journal.guard("matcher", self._matcher.remove, key)
+        self.mentions.remove(entry.subscription.where)
         for target, announcements in self._announcements.items():
             self._tell(target, announcements.remove(key))
         return True

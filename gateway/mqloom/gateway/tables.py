@@ -129,7 +129,7 @@ def _explain(place: str, error: msgspec.ValidationError) -> str:
     """Say msgspec's complaint in the configuration's words, for instance `data#2: expected text, got a number`."""
     complaint = _COMPLAINT.fullmatch(str(error))
     assert complaint is not None
-    what = re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), complaint["what"])
+    what = re.sub(r"`(\w+(?: \| \w+)*)`", _in_words, complaint["what"])
     what = re.sub(r"of length >= 1$", "that is not empty", what)
     for theirs, ours in (("of length >=", "of at least"), ("of length <=", "of at most")):
         unit = "characters" if "text" in what else "items"
@@ -137,6 +137,10 @@ def _explain(place: str, error: msgspec.ValidationError) -> str:
     # An index counts from 0 there; `[...]` is some value of a table.
     path = re.sub(r"\[(\d+)\]", lambda index: f"#{int(index[1]) + 1}", complaint["path"] or "").replace("[...]", ".*")
     return f"{place}{path}: {what[0].lower()}{what[1:]}"
+
+
+def _in_words(kinds: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds[1].split(" | "))
 
 
 def _toml_type(value: object) -> str:

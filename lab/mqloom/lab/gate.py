@@ -27,7 +27,7 @@ from mqloom.gateway.interfaces import (
     Agent,
     AgentEffect,
     AgentEvent,
-    Codec,
+    CodecChoice,
     Matcher,
     PublishControl,
     SubscribeRequest,
@@ -43,7 +43,7 @@ from mqloom.plugins.tree_overlay import TreeOverlay
 US, A, B = GatewayId("US"), GatewayId("A"), GatewayId("B")
 ANN, BOB = ClientId("ann"), ClientId("bob")
 FIRST = Conversation(1, 0)
-JSON = Codec("json", json_codec.decode)
+JSON = json_codec.mqloom_codec()
 Admit = Callable[[SubscribeRequest], str | None]
 
 
@@ -120,7 +120,7 @@ class Chatty:
 
 def parts_of(
     *neighbours: GatewayId,
-    codecs: Sequence[tuple[str, Codec]] = (("#", JSON),),
+    codecs: Sequence[CodecChoice] = (("#", JSON),),
     matcher: Matcher | None = None,
     standing: Sequence[Standing] = (),
     agents: Sequence[Agent] = (),

@@ -25,9 +25,8 @@ from mqloom.core.events import (
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Answer, Record, Wish, decode_answer, decode_envelope, encode_record
-from mqloom.gateway.interfaces import Codec
 from mqloom.gateway.node import Node, NodeParts
-from mqloom.plugins.json_codec import decode
+from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay
 
@@ -97,7 +96,7 @@ class World:
             neighbours=neighbours,
             matcher=ScanMatcher(),
             overlay=TreeOverlay(gateway, neighbours),
-            codecs=[("#", Codec("json", decode))],
+            codecs=[("#", json_codec.mqloom_codec())],
         )
         self.nodes[gateway] = Node(parts, self.now)
         self.happen(gateway, Started())
