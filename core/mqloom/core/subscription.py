@@ -30,6 +30,14 @@ class Subscription:
         """Whether everything that `other` wants is wanted by this too. Never claims what does not hold."""
         return topic_filter_covers(self.topics, other.topics) and self.where.covers(other.where)
 
+    def intersects(self, other: "Subscription") -> bool:
+        """Whether perhaps something is wanted by both. A no is sure."""
+        return topic_filters_intersect(self.topics, other.topics) and self.where.intersects(other.where)
+
+    def equal(self, other: "Subscription") -> bool:
+        """Whether surely both want the same, however they are written. Never claims what does not hold."""
+        return self == other or (self.covers(other) and other.covers(self))
+
     def may_touch(self, topics: str) -> bool:
         """Whether some topic is matched by both this and the topic filter `topics`."""
         return topic_filters_intersect(self.topics, topics)

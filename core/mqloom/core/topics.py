@@ -63,7 +63,7 @@ def topic_filter_covers(wide: str, narrow: str) -> bool:
     """Say whether every topic that `narrow` matches is matched by `wide`."""
     if wide[0] in "+#" and narrow[0] == "$":
         return False
-    wides, narrows = _levels(wide), _levels(narrow)
+    wides, narrows = filter_levels(wide), filter_levels(narrow)
     for index, level in enumerate(wides):
         if level == "#":
             return True
@@ -76,7 +76,7 @@ def topic_filters_intersect(one: str, other: str) -> bool:
     """Say whether some topic is matched by both."""
     if (one[0] == "$" and other[0] in "+#") or (other[0] == "$" and one[0] in "+#"):
         return False
-    ones, others = _levels(one), _levels(other)
+    ones, others = filter_levels(one), filter_levels(other)
     for level, opposite in zip(ones, others, strict=False):
         if "#" in (level, opposite):
             return True
@@ -84,6 +84,16 @@ def topic_filters_intersect(one: str, other: str) -> bool:
             return False
     rest = ones[len(others) :] or others[len(ones) :]
     return rest in ([], ["#"])
+
+
+def filter_levels(text: str) -> list[str]:
+    """Return the levels of a topic filter, in the form that says how many a topic has at least.
+
+    As there is no empty topic, `#` matches what `+/#` does, and `/#` what `/+/#` does.
+    """
+    if text == "#":
+        return ["+", "#"]
+    return ["", "+", "#"] if text == "/#" else text.split("/")
 
 
 def encode_id(text: str) -> str:
@@ -124,13 +134,3 @@ def _check_text(topic: str) -> None:
         raise TopicError("a topic is Unicode text without lone surrogates", topic) from None
     if size > TOPIC_BYTES_MAX:
         raise TopicError(f"a topic has at most {TOPIC_BYTES_MAX} bytes, this one has {size}", topic)
-
-
-def _levels(text: str) -> list[str]:
-    """Return the levels of a filter, in the form that says how many a topic has at least.
-
-    As there is no empty topic, `#` matches what `+/#` does, and `/#` what `/+/#` does.
-    """
-    if text == "#":
-        return ["+", "#"]
-    return ["", "+", "#"] if text == "/#" else text.split("/")

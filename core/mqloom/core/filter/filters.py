@@ -10,8 +10,9 @@ from mqloom.core.filter.compiled import Test, compile_tree
 from mqloom.core.filter.evaluate import evaluate
 from mqloom.core.filter.limits import TEXT_MAX
 from mqloom.core.filter.normal import Conjunction, check_size, normal_form
+from mqloom.core.filter.outlines import Outline, cells_of, witness_of
 from mqloom.core.filter.parser import parse
-from mqloom.core.filter.relations import boxes_cover
+from mqloom.core.filter.relations import boxes_cover, boxes_intersect
 from mqloom.core.filter.restrictions import Box, box_of
 from mqloom.core.filter.syntax import EVERYTHING, Node, predicates
 from mqloom.core.filter.text import text_of
@@ -56,9 +57,23 @@ class Filter:
     def covers(self, other: "Filter") -> bool:
         """Say whether surely all that matches `other` matches this filter.
 
-        Never wrong when it says so; exact for conjunctions of equalities and ranges.
+        Never wrong when it says so; exact for conjunctions of equalities, ranges, IN and prefixes.
         """
         return boxes_cover(self.boxes, other.boxes)
+
+    def intersects(self, other: "Filter") -> bool:
+        """Say whether perhaps something matches both.
+
+        Never wrong when it says no; exact for conjunctions of equalities, ranges, IN and prefixes.
+        """
+        return boxes_intersect(self.boxes, other.boxes)
+
+    def equal(self, other: "Filter") -> bool:
+        """Say whether surely both match the same, however they are written: each covers the other.
+
+        Unlike ==, which compares the trees. Never wrong when it says so.
+        """
+        return self == other or (self.covers(other) and other.covers(self))
 
     @cached_property
     def text(self) -> str:
@@ -80,6 +95,16 @@ class Filter:
         """The conjunctions as restrictions by attribute, without those that nothing satisfies. Not to be changed."""
         boxes = (box_of(conjunction) for conjunction in self.conjunctions)
         return tuple(box for box in boxes if box is not None)
+
+    @cached_property
+    def cells(self) -> tuple[Outline, ...]:
+        """Outlines of its parts. It covers another filter only if one of them holds the other's `witness`."""
+        return cells_of(self.boxes)
+
+    @cached_property
+    def witness(self) -> Outline:
+        """The outline of a part of it."""
+        return witness_of(self.boxes)
 
     @cached_property
     def _test(self) -> Test:

@@ -3,14 +3,15 @@ r"""Sets of numbers and sets of strings, as predicates on one attribute describe
 A set is a frozenset of points, or a range with some points left out. The functions `numbers` and `strings` return
 whichever it is: a range in their results always has two members at least, and its ends are as tight as can be.
 
-Numbers are treated as dense: between any two there is a third. That is not so for two neighbouring floats,
-where it means that a set counts as not empty although it is. The infinities are numbers, and they are the last ones
-in their direction, but no literal can name them.
+Numbers are what a publication can carry: doubles, and integers of any size. So next after 1 comes
+1.0000000000000002, and from 2**53 on one integer comes after the other. The infinities are numbers, and they are the
+last ones in their direction, but no literal can name them.
 
 Strings are ordered by code point and are not dense: next after 'a' comes 'a\0'. So every range of them can be, and
 is, written with its first member and the first string behind it. `LIKE 'ab%'` is the range from 'ab' up to 'ac'.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ PATTERNS_MAX: Final = 8
 """Of more patterns than that on one attribute, the others are not searched for contradictions."""
 
 _CODE_POINT_MAX: Final = "\U0010ffff"
+_INTEGERS_ONLY: Final = 2**53
+"""From here on, and below its negative, every number is an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +46,34 @@ class NumberRange:
 
     def includes(self, other: "NumberRange") -> bool:
         """Say whether every member of `other` is one of this."""
-        low, high = self.low, self.high
-        if low is not None:
-            if other.low is None or other.low < low:
-                return False
-            if self.low_open and other.low == low and not other.low_open:
-                return False
-        if high is not None:
-            if other.high is None or other.high > high:
-                return False
-            if self.high_open and other.high == high and not other.high_open:
-                return False
+        first, last = self.first, self.last
+        if first is not None and ((its_first := other.first) is None or its_first < first):
+            return False
+        if last is not None and ((its_last := other.last) is None or its_last > last):
+            return False
         return not any(value in other for value in self.excluded)
+
+    def members(self, limit: int) -> frozenset[Number] | None:
+        """Return all members, or None if there are more than `limit`."""
+        value, last = self.first, self.last
+        if value is None or last is None or _count_between(value, last) > limit + len(self.excluded):
+            return None
+        found = []
+        while value <= last:
+            if value not in self.excluded:
+                found.append(value)
+            value = number_after(value)
+        return frozenset(found) if len(found) <= limit else None
+
+    @property
+    def first(self) -> Number | None:
+        """The least member, or None if there is no bound."""
+        return number_after(self.low) if self.low_open and self.low is not None else self.low
+
+    @property
+    def last(self) -> Number | None:
+        """The greatest member, or None if there is no bound."""
+        return number_before(self.high) if self.high_open and self.high is not None else self.high
 
     def meet(self, other: "NumberRange") -> "Numbers":
         """Return what both have in common."""
@@ -98,6 +117,17 @@ class StringRange:
         return all(other.is_like(pattern) for pattern in self.likes) and all(
             other.is_unlike(pattern) for pattern in self.unlikes
         )
+
+    def members(self, limit: int) -> frozenset[str] | None:
+        """Return all members, or None if there are more than `limit`, or patterns."""
+        # Only such a range has a last member: there is always a string between 'a' and 'b'.
+        count = len(self.end) - len(self.low) if self.end is not None else 0
+        if not 0 < count <= limit + len(self.excluded) or self.end != self.low + "\0" * count:
+            return None
+        if self.likes or self.unlikes:
+            return None
+        found = frozenset(self.low + "\0" * number for number in range(count)) - self.excluded
+        return found if len(found) <= limit else None
 
     def is_like(self, pattern: Pattern) -> bool:
         """Say whether surely every member matches."""
@@ -148,12 +178,12 @@ def numbers(
     excluded: frozenset[Number] = frozenset(),
 ) -> Numbers:
     """Return the set of numbers in the range without the excluded ones."""
-    if low is not None:
-        low_open = low_open or low in excluded
-    if high is not None:
-        high_open = high_open or high in excluded
-    if low is not None and high is not None and low >= high:
-        return frozenset((low,)) if low == high and not low_open and not high_open else frozenset()
+    if excluded:
+        low, low_open, high, high_open = _tightened(low, low_open, high, high_open, excluded)
+    if low is not None and high is not None:
+        first, last = number_after(low) if low_open else low, number_before(high) if high_open else high
+        if first >= last:
+            return frozenset((first,)) if first == last else frozenset()
     if excluded:
         excluded = frozenset(value for value in excluded if value in NumberRange(low, high, True, True))
     return NumberRange(low, high, low_open, high_open, excluded)
@@ -187,6 +217,18 @@ def strings(
     return StringRange(low, end, frozenset(value for value in excluded if value in whole), likes, whole.unlikes)
 
 
+def number_after(value: Number) -> Number:
+    """Return the next greater number."""
+    if -_INTEGERS_ONLY <= value < _INTEGERS_ONLY:
+        return math.nextafter(value, math.inf)
+    return int(value) + 1
+
+
+def number_before(value: Number) -> Number:
+    """Return the next smaller number."""
+    return -number_after(-value)
+
+
 def after(value: str) -> str:
     """Return the next string in order."""
     return value + "\0"
@@ -196,6 +238,27 @@ def after_prefix(prefix: str) -> str | None:
     """Return the first string behind all that begin with the prefix, or None if there is none."""
     stem = prefix.rstrip(_CODE_POINT_MAX)
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
+
+
+def _count_between(low: Number, high: Number) -> float:
+    """Return how many numbers lie between two at least: no two are further apart than those of the greatest size."""
+    size = max(abs(low), abs(high))
+    return int(high) - int(low) if size >= _INTEGERS_ONLY else (high - low) / math.ulp(size)
+
+
+def _tightened(
+    low: Number | None, low_open: bool, high: Number | None, high_open: bool, excluded: frozenset[Number]
+) -> tuple[Number | None, bool, Number | None, bool]:
+    """Return the bounds of a range so that no excluded number is its first member or its last."""
+    if low is not None:
+        low_open = low_open or low in excluded
+        while low_open and number_after(low) in excluded:
+            low = number_after(low)
+    if high is not None:
+        high_open = high_open or high in excluded
+        while high_open and number_before(high) in excluded:
+            high = number_before(high)
+    return low, low_open, high, high_open
 
 
 def _is_surely_empty(whole: StringRange) -> bool:

@@ -1,12 +1,14 @@
-"""Whether one filter covers another: everything that matches the one also matches the other.
+"""Whether one filter covers another (all that matches the one matches the other), and whether two intersect.
 
-A yes is always right. A no may be a "not seen" where patterns are compared or where only several alternatives
-together cover; for conjunctions of equalities and ranges both answers are exact.
+That one covers is only said if it is so: saying it wrongly would lose publications. That two do not intersect
+is only said if it is so, for the same reason. The other answer may be a "not seen": where patterns other than prefixes
+are compared, and for covering where only several alternatives together cover. For conjunctions of equalities, ranges,
+IN and prefixes both answers are exact.
 """
 
 from typing import Final
 
-from mqloom.core.filter.restrictions import Box, Restriction
+from mqloom.core.filter.restrictions import NOTHING, Box, Restriction
 
 POINTS_MAX: Final = 64
 """An alternative is taken apart into the values of one attribute if there are no more of them than that."""
@@ -15,6 +17,20 @@ POINTS_MAX: Final = 64
 def boxes_cover(wide: tuple[Box, ...], narrow: tuple[Box, ...]) -> bool:
     """Say whether surely everything in one of the `narrow` boxes is in one of the `wide`."""
     return all(_is_covered(box, wide) for box in narrow)
+
+
+def boxes_intersect(ones: tuple[Box, ...], others: tuple[Box, ...]) -> bool:
+    """Say whether perhaps something is in one of the `ones` and in one of the `others`; a no is sure."""
+    return any(_meet(one, other) for one in ones for other in others)
+
+
+def _meet(one: Box, other: Box) -> bool:
+    """Say whether two boxes perhaps have something in common: for each attribute by itself, as in a box."""
+    for path, restriction in one.items():
+        known = other.get(path)
+        if known is not None and restriction.meet(known) == NOTHING:
+            return False
+    return True
 
 
 def _is_covered(box: Box, wide: tuple[Box, ...]) -> bool:
@@ -41,8 +57,8 @@ def _includes(wide: Box, narrow: Box, but_for: str | None = None) -> bool:
 
 def _listable(box: Box) -> list[tuple[str, list[Restriction]]]:
     """Return the attributes that can have a few values only, with these."""
-    listed = [(path, restriction.points()) for path, restriction in box.items()]
-    return [(path, points) for path, points in listed if points and 1 < len(points) <= POINTS_MAX]
+    listed = [(path, restriction.points(POINTS_MAX)) for path, restriction in box.items()]
+    return [(path, points) for path, points in listed if points is not None and len(points) > 1]
 
 
 def _is_covered_by_points(box: Box, path: str, points: list[Restriction], wide: tuple[Box, ...]) -> bool:

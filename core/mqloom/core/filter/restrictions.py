@@ -43,13 +43,18 @@ class Restriction:
             return False
         mine, its = self.numbers, narrow.numbers
         if isinstance(its, NumberRange):
-            if not (isinstance(mine, NumberRange) and mine.includes(its)):
+            if isinstance(mine, NumberRange):
+                if not mine.includes(its):
+                    return False
+            elif not mine or (listed := its.members(len(mine))) is None or not listed <= mine:
                 return False
         elif its and not all(number in mine for number in its):
             return False
         ours, theirs = self.strings, narrow.strings
         if isinstance(theirs, StringRange):
-            return isinstance(ours, StringRange) and ours.includes(theirs)
+            if isinstance(ours, StringRange):
+                return ours.includes(theirs)
+            return bool(ours) and (members := theirs.members(len(ours))) is not None and members <= ours
         return not theirs or all(string in ours for string in theirs)
 
     def meet(self, other: "Restriction") -> "Restriction":
@@ -62,15 +67,20 @@ class Restriction:
             _meet_strings(self.strings, other.strings),
         )
 
-    def points(self) -> "list[Restriction] | None":
-        """Return each allowed value by itself, or None if they cannot be listed."""
-        if self.other or isinstance(self.numbers, NumberRange) or isinstance(self.strings, StringRange):
+    def points(self, limit: int) -> "list[Restriction] | None":
+        """Return each allowed value by itself, in order, or None if there are more than `limit`."""
+        numbers, strings = self.numbers, self.strings
+        listed = numbers.members(limit) if isinstance(numbers, NumberRange) else numbers
+        texts = strings.members(limit) if isinstance(strings, StringRange) else strings
+        if self.other or listed is None or texts is None:
+            return None
+        if self.missing + len(self.booleans) + len(listed) + len(texts) > limit:
             return None
         return [
             *([Restriction(missing=True)] if self.missing else []),
-            *(Restriction(booleans=frozenset((value,))) for value in self.booleans),
-            *(Restriction(numbers=frozenset((value,))) for value in self.numbers),
-            *(Restriction(strings=frozenset((value,))) for value in self.strings),
+            *(Restriction(booleans=frozenset((value,))) for value in sorted(self.booleans)),
+            *(Restriction(numbers=frozenset((number,))) for number in sorted(listed)),
+            *(Restriction(strings=frozenset((text,))) for text in sorted(texts)),
         ]
 
 

@@ -1,0 +1,195 @@
+"""Outlines: as little of a filter as tells at once which others it surely does not cover.
+
+An outline has a span for each attribute that a conjunction restricts: of which kinds the values are, the value if
+there is only one, and else two numbers between which they lie. One holds another if each of its spans does.
+
+A filter has many cells and one witness. The cells together hold whatever matches it: one for each alternative, and
+where an alternative lists the values of an attribute, as IN does, one for each value. The witness is a part of one
+alternative, with one value of each attribute whose values are listed. So if a filter covers another, it covers
+the other's witness, and as `covers` goes by alternatives and by values, one cell by itself holds that witness.
+
+Outlines of the same form differ in values and bounds only. Filters in use have few forms, as they are written
+by programs for publications of a few classes. So an index asks once which form can hold which, and then looks up
+values and bounds.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mqloom.core.filter.ranges import Number, NumberRange, StringRange
+from mqloom.core.filter.relations import POINTS_MAX
+from mqloom.core.filter.restrictions import Box, Restriction
+from mqloom.core.filter.syntax import Scalar
+
+CELLS_MAX: Final = 256
+"""Cells of one filter; of an alternative that would exceed that, the listed values share one cell."""
+
+_MISSING, _OTHER, _FALSE, _TRUE, _NUMBERS, _STRINGS = (1 << bit for bit in range(6))
+
+_CHARACTERS: Final = 6
+"""By how many characters strings are put in order: 48 bits, which a float holds."""
+
+
+class Span(NamedTuple):
+    """Where the values of one attribute lie."""
+
+    kinds: int
+    """Bits: missing, of no kind, false, true, numbers, strings."""
+    value: Scalar | None
+    """The only one, if it is a number or a string; of the others the kind says which it is."""
+    single: bool
+    low: float
+    high: float
+
+
+class Trait(NamedTuple):
+    """What a form says of one attribute: the kinds, whether there is one value only, and where it has bounds."""
+
+    kinds: int
+    single: bool
+    low: bool
+    high: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What outlines that differ in values and bounds only have in common."""
+
+    traits: tuple[tuple[str, Trait], ...]
+    empty: bool = False
+    """Whether nothing matches. Not empty and without traits is the form of what matches everything."""
+    by_path: dict[str, Trait] = field(init=False, repr=False, compare=False)
+    values: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The attributes with one value."""
+    bounds: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The others; those with bounds on both sides come first."""
+
+    def __post_init__(self) -> None:
+        bounds = [(path, trait) for path, trait in self.traits if not trait.single]
+        bounds.sort(key=lambda pair: not (pair[1].low and pair[1].high))
+        object.__setattr__(self, "by_path", dict(self.traits))
+        object.__setattr__(self, "values", tuple(path for path, trait in self.traits if trait.single))
+        object.__setattr__(self, "bounds", tuple(path for path, _ in bounds))
+
+    def may_hold(self, narrow: "Form") -> bool:
+        """Say whether an outline of this form can hold one of the other at all."""
+        if narrow.empty or self.empty:
+            return narrow.empty
+        others = narrow.by_path
+        for path, (kinds, single, low, high) in self.traits:
+            other = others.get(path)
+            if other is None:
+                return False
+            if other.kinds & ~kinds or single > other.single or low > other.low or high > other.high:
+                return False
+        return True
+
+
+class Outline(NamedTuple):
+    """A form, and what it leaves open."""
+
+    form: Form
+    spans: dict[str, Span]
+
+
+NOWHERE: Final = Outline(Form((), empty=True), {})
+"""Of what nothing matches: everything holds it."""
+
+
+def cells_of(boxes: tuple[Box, ...]) -> tuple[Outline, ...]:
+    """Return the cells of a filter, given its boxes."""
+    cells: list[Outline] = []
+    for left, box in zip(range(len(boxes), 0, -1), boxes, strict=True):
+        path, points = _listed(box, CELLS_MAX - len(cells) - left + 1)
+        if path is None:
+            cells.append(_outline(box))
+        else:
+            cells += [_outline({**box, path: point}) for point in points]
+    return tuple(cells) or (NOWHERE,)
+
+
+def witness_of(boxes: tuple[Box, ...]) -> Outline:
+    """Return the witness of a filter, given its boxes."""
+    if not boxes:
+        return NOWHERE
+    box = max(boxes, key=len)  # the more it asks, the fewer cells hold it
+    listed = {path: restriction.points(POINTS_MAX) for path, restriction in box.items()}
+    return _outline({path: points[0] if (points := listed[path]) else box[path] for path in box})
+
+
+def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
+    """Return the attribute with the fewest listed values, but more than one, and these."""
+    best: tuple[str | None, list[Restriction]] = None, []
+    for path, restriction in box.items():
+        points = restriction.points(min(limit, POINTS_MAX))
+        if points is not None and len(points) > 1 and (best[0] is None or len(points) < len(best[1])):
+            best = path, points
+    return best
+
+
+def _outline(box: Box) -> Outline:
+    spans = {path: _span(box[path]) for path in sorted(box)}
+    traits = tuple((path, _trait(span)) for path, span in spans.items())
+    return Outline(Form(traits), spans)
+
+
+def _trait(span: Span) -> Trait:
+    return Trait(span.kinds, span.single, span.single or span.low > -math.inf, span.single or span.high < math.inf)
+
+
+def _span(allowed: Restriction) -> Span:
+    kinds = (
+        _MISSING * allowed.missing
+        | _OTHER * allowed.other
+        | _FALSE * (False in allowed.booleans)
+        | _TRUE * (True in allowed.booleans)
+        | _NUMBERS * bool(allowed.numbers)
+        | _STRINGS * bool(allowed.strings)
+    )
+    if kinds == _NUMBERS:
+        return _span_of_numbers(allowed)
+    if kinds == _STRINGS:
+        return _span_of_strings(allowed)
+    return Span(kinds, None, kinds in (_MISSING, _FALSE, _TRUE), -math.inf, math.inf)
+
+
+def _span_of_numbers(allowed: Restriction) -> Span:
+    values = allowed.numbers
+    if isinstance(values, NumberRange):
+        first, last = values.first, values.last
+        low = -math.inf if first is None else _float(first)
+        return Span(_NUMBERS, None, False, low, math.inf if last is None else _float(last))
+    single = len(values) == 1
+    return Span(_NUMBERS, min(values) if single else None, single, _float(min(values)), _float(max(values)))
+
+
+def _span_of_strings(allowed: Restriction) -> Span:
+    values = allowed.strings
+    if isinstance(values, StringRange):
+        high = math.inf if values.end is None else _place(values.end)
+        return Span(_STRINGS, None, False, _place(values.low), high)
+    single = len(values) == 1
+    return Span(_STRINGS, min(values) if single else None, single, _place(min(values)), _place(max(values)))
+
+
+def _float(value: Number) -> float:
+    """Return the nearest float: of two numbers, never in the wrong order."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _place(text: str) -> float:
+    """Return where a string stands among all: of two strings, never in the wrong order.
+
+    Eight bits for each of the first characters. What a character needs more is cut off, and so is all behind it.
+    """
+    place = 0
+    for index in range(_CHARACTERS):
+        code = ord(text[index]) if index < len(text) else 0
+        if code >= 255:
+            return float(((place + 1) << 8 * (_CHARACTERS - index)) - 1)
+        place = place << 8 | code
+    return float(place)
