@@ -32,6 +32,7 @@ from mqloom.gateway.interfaces import (
 from mqloom.gateway.subscribers import Standing
 from mqloom.lab.gate import (
     ANN,
+    JSON,
     US,
     A,
     B,
