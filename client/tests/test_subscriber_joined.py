@@ -81,6 +81,7 @@ class Broker:
             self.now,
         )
         self.to_node(gateway_events.Started())
+        self.to_node(gateway_events.RecordsRead())
         for topic, payload in list(self.retained.items()):
             self.hand_to_node(topic, payload)
         self.say_status(alive=True)

@@ -144,7 +144,7 @@ def test_after_the_deadline_nobody_is_waited_for() -> None:
     assert ours.flushes.finished() == []
     ours.flushes.wake(1.0 + FLUSH_DEADLINE_S)
     assert ours.flushes.finished() == [key(1)]
-    assert ours.counters.reasons("flushes_expired") == {"A": 1}
+    assert ours.counters.reasons("flushes_expired") == {"deadline": 1}
     assert ours.told() == {A: [Flush(US, 1, 1), Flush(US, 1, 2)], B: [Flush(US, 1, 1), Flush(US, 1, 2)]}
     assert ours.flushes.deadline == 1.0 + 2 * FLUSH_DEADLINE_S
 

@@ -242,7 +242,14 @@ class Lazy(ScanMatcher):
         return self.answer  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("answer", [None, [], [None], [["nonsense"]]])
+def test_a_matcher_that_names_what_is_not_there_costs_only_that() -> None:
+    gate = Gate(parts_of(matcher=Lazy([["nonsense"]])))
+    gate.publish(b"{}")
+    assert gate.counted("plugin_failures") == {"matcher": 1}
+    assert gate.node.counters.total("publications_dead") == 0
+
+
+@pytest.mark.parametrize("answer", [None, [], [None]])
 def test_a_matcher_that_answers_nonsense_is_a_plugin_that_failed(answer: object) -> None:
     gate = Gate(parts_of(matcher=Lazy(answer)))
     gate.publish(b"{}")
@@ -262,10 +269,10 @@ class Forgetful:
         return [[] for _ in batch]
 
 
-def test_a_subscription_that_the_matcher_cannot_take_is_refused() -> None:
+def test_subscriptions_that_the_matcher_cannot_take_are_refused() -> None:
     gate = Gate(parts_of(matcher=Forgetful()))
-    (answer,) = answers(gate.record(ANN, {"one": ("a/#", "")}))
-    assert (answer.answer, answer.name) == ("refused", "one")
-    assert "matcher" in answer.problem
+    first, second = answers(gate.record(ANN, {"one": ("a/#", ""), "two": ("a/#", "")}))
+    assert (first.answer, first.name, second.answer, second.name) == ("refused", "one", "refused", "two")
+    assert "matcher" in first.problem
     assert gate.node.subscription_counts() == (0, 0)
     gate.node.check()

@@ -23,6 +23,10 @@ class RecordReceived(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class RecordsRead(Struct, frozen=True, kw_only=True):
+    """The broker has handed over all records that it kept for us."""
+
+
 class FramesReceived(Struct, frozen=True, kw_only=True):
     """A neighbour wrote frames to our link topic, in this order; `sender` is by the topic."""
 
@@ -47,4 +51,4 @@ class Woke(Struct, frozen=True, kw_only=True):
     """The time that the last WakeAt asked for has come."""
 
 
-Event = Started | PublishesReceived | RecordReceived | FramesReceived | LinkConnected | LinkLost | Woke
+Event = Started | PublishesReceived | RecordReceived | RecordsRead | FramesReceived | LinkConnected | LinkLost | Woke

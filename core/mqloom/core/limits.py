@@ -38,6 +38,12 @@ CONTROL_BYTES_MAX: Final = 64 * 1024
 CONTROL_HOPS_MAX: Final = 64
 """The largest time to live of a control publication."""
 
+HELD_MAX: Final = 50_000
+"""Publications that a gateway holds at its start until it knows who wants them; past that they are routed at once."""
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Payload bytes held likewise."""
+
 SEEN_WINDOW: Final = 65_536
 """How far a publication may lag behind its origin's newest and still be told from a duplicate; older: dropped."""
 
@@ -62,8 +68,8 @@ HELLO_EVERY_S: Final = 2.0
 AGENT_RETRY_S: Final = 10.0
 """How long after it raised on waking an agent is woken again."""
 
-FLUSH_KEYS_MAX: Final = 10_000
-"""Subscriptions that end at one time; more end at once, without waiting for what is under way to them, and counted."""
+ENDING_MAX: Final = 2_000
+"""Subscriptions of one client that are ending; its next record is refused until fewer are."""
 
 FLUSH_DEADLINE_S: Final = 10.0
 """How long an unsubscription waits for publications under way before it is carried out anyway."""
@@ -72,7 +78,15 @@ DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 
 DRIVER_BACKLOG_MAX: Final = 50_000
-"""Messages a driver holds for its core; past that it stops reading from the broker until half are done."""
+"""Messages a driver holds for its core; past that those of QoS 0 are dropped and counted, and the others wait at the
+broker, unacknowledged."""
+
+DRIVER_BACKLOG_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Payload bytes likewise."""
+
+STATUS_EVERY_S: Final = 1.0
+"""The least time between two corrections of our own status, should somebody else write it."""
 
 LINK_QUEUE_MAX: Final = 10_000
-"""Frames a driver holds for a link that is not connected; past that new ones are dropped, and counted."""
+"""Messages that wait for a broker: past half of it the gateway takes nothing in until a quarter is left, and while the
+broker is away new ones past it are dropped, and counted."""

@@ -52,6 +52,10 @@ class Announcements:
         """Whether the neighbour has answered for this wish, or for the one under which it is withheld."""
         return key in self._wishes and self._established[self._wishes.cover(key)]
 
+    def held_under(self, key: SubscriptionKey) -> list[SubscriptionKey]:
+        """Return the wishes withheld under an announcement; none if it is not one."""
+        return list(self._wishes.covered(key)) if key in self._established else []
+
     def is_withheld(self, key: SubscriptionKey) -> bool:
         """Whether something that was sent stands in for this wish."""
         return self._open and key in self._wishes and key not in self._established

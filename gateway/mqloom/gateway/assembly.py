@@ -45,6 +45,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
             agents=manager.agents(gateway),
             admit=admit,
+            data=configuration.federation.data,
             standing=[
                 Standing(table.topics, table.where, table.into)
                 for table in configuration.subscriptions

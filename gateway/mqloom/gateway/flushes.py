@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import FLUSH_DEADLINE_S, FLUSH_KEYS_MAX
+from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed
 from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.journal import Journal
@@ -54,10 +54,7 @@ class Flushes:
 
     def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
         """Let subscriptions end behind a wave; `finished` names them when it has come back."""
-        if len(self._closing) + len(self._next) + len(keys) > FLUSH_KEYS_MAX:
-            self._journal.refuse("flushes_expired", "too many", f"{len(keys)} subscriptions end without waiting")
-            self._done += keys
-        elif keys:
+        if keys:
             self._next.extend(keys)
             self._begin(now)
 
@@ -105,9 +102,8 @@ class Flushes:
         """Carry out what waited too long."""
         if self._own is not None and self._deadline is not None and now >= self._deadline:
             missing = ", ".join(sorted(self._own.waiting))
-            self._journal.refuse(
-                "flushes_expired", missing, f"no answer from {missing} in {FLUSH_DEADLINE_S:g} s: unsubscribed anyway"
-            )
+            text = f"no answer from {missing} in {FLUSH_DEADLINE_S:g} s: unsubscribed anyway"
+            self._journal.refuse("flushes_expired", "deadline", text)
             self._own.waiting.clear()
             self._settle(now)
 

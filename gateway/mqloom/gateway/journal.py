@@ -25,11 +25,12 @@ class Journal:
         """Have a line logged."""
         self._effects.append(Log(level=level, text=text))
 
-    def refuse(self, counter: str, reason: str, text: str) -> None:
+    def refuse(self, counter: str, reason: str, text: str, amount: int = 1) -> None:
         """Count a refusal, and log it the 1st, 2nd, 4th, 8th... time: a flood must not fill the log."""
-        self.counters.add(counter, reason)
-        count = self.counters.value(counter, reason)
-        if count & (count - 1) == 0:
+        before = self.counters.value(counter, reason)
+        self.counters.add(counter, reason, amount)
+        count = before + amount
+        if count.bit_length() > before.bit_length():
             self.tell("warning", f"{counter} ({reason}, {count} so far): {text}")
 
     def guard(

@@ -145,7 +145,8 @@ class Link:
         """Return the frames to send: greetings first. Without an open link other messages are dropped, and counted."""
         if self.state is not LinkState.UP:
             lost = sum(isinstance(message, Publication) for message in messages)
-            self._journal.counters.add("publications_dropped", "link down", lost)
+            text = f"for {self._neighbour}, which is out of reach"
+            self._journal.refuse("publications_dropped", "link down", text, lost)
             messages = ()
         greetings = () if self._greeting is None else (self._greeting,)
         self._greeting = None

@@ -1,9 +1,9 @@
 """One gateway as a core without IO: the way of a publication, of a subscription and of an unsubscription through it.
 
 `handle(event, now)` is the only way in, and the effects it returns the only way out. The parts, each with its theory
-of operation on top of its file: `links` (conversations with neighbours), `routes` and `announcements` (who wants
-what, covering, established), `flushes` (unsubscribing without loss), `subscribers` (local clients), `contents`
-(codecs), `controls` (agents).
+of operation on top of its file: `links` (conversations with neighbours), `intake` (what our own broker hands over),
+`contents` (codecs), `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing
+without loss), `subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,22 +20,14 @@ from mqloom.core.events import (
     LinkLost,
     PublishesReceived,
     RecordReceived,
+    RecordsRead,
     Started,
     Woke,
 )
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
-from mqloom.core.limits import (
-    CLIENTS_MAX,
-    HOPS_MAX,
-    ID_LENGTH_MAX,
-    PAYLOAD_BYTES_MAX,
-    PROPERTY_LENGTH_MAX,
-    SEEN_WINDOW,
-    TOPIC_LENGTH_MAX,
-    USER_PROPERTIES_MAX,
-)
+from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, HOPS_MAX, ID_LENGTH_MAX, LINK_GRACE_S
 from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Withdraw
-from mqloom.core.publication import Incoming, Publication
+from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer
 from mqloom.core.seen import Seen
 from mqloom.core.subscription import Subscription
@@ -44,6 +36,7 @@ from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.intake import Intake
 from mqloom.gateway.interfaces import Agent, CodecChoice, Content, Matcher, Overlay, SubscribeRequest
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.links import Link, LinkChange, LinkState
@@ -70,6 +63,7 @@ class NodeParts:
     agents: Sequence[Agent] = ()
     admit: Callable[[SubscribeRequest], str | None] = admit_all
     standing: Sequence[Standing] = ()
+    data: Sequence[str] = ("#",)
     counters: Counters = field(default_factory=Counters)
 
 
@@ -96,7 +90,10 @@ class Node:
         self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
         self._seen = Seen()
-        self._sequence = 0
+        self._intake = Intake(parts.gateway, parts.epoch, self._journal)
+        self._records_read = False
+        self._synced: set[GatewayId] = set()
+        self._hold_until: float | None = None
         self._subscription_number = 0
         self._effects: list[Effect] = []
         self._wake_at: float | None = None
@@ -105,11 +102,13 @@ class Node:
         """Take one event; return what is to be done, in order."""
         match event:
             case PublishesReceived():
-                self._take_in(event.publications)
+                self._route(self._intake.take(event.publications), None)
             case FramesReceived():
                 self._receive(event, now)
             case RecordReceived():
                 self._record(event.client, event.data, now)
+            case RecordsRead():
+                self._records_read = True
             case Started():
                 self._start(now)
             case LinkConnected():
@@ -118,40 +117,24 @@ class Node:
                 self._links[event.neighbour].lost(now)
             case Woke():
                 self._wake(now)
-        self._answer_established()
+        self._let_go(now)
         self._forget_flushed()
+        self._answer_established()
         return self._finish(now)
 
     # ---- a publication's way -------------------------------------------------------------------------------------
 
-    def _take_in(self, incoming: Sequence[Incoming]) -> None:
-        """Give every publication of our own broker its identity, and send it on its way."""
-        publications = []
-        for each in incoming:
-            problem = _intake_problem(each)
-            if problem:
-                text = f"a publication on {each.topic[:100]!r} stays on its broker"
-                self._journal.refuse("publications_refused", problem, text)
-                continue
-            low_water = max(0, self._sequence - SEEN_WINDOW)
-            publications.append(
-                Publication(
-                    self.gateway,
-                    self._parts.epoch,
-                    self._sequence,
-                    low_water,
-                    0,
-                    each.topic,
-                    each.payload,
-                    each.qos,
-                    each.retain,
-                    each.content_type,
-                    each.user_properties,
-                )
-            )
-            self._sequence += 1
-        self.counters.add("publications_in", amount=len(publications))
-        self._route(publications, None)
+    def _let_go(self, now: float) -> None:
+        """Route what was held at the start, as soon as there is nobody left to hear from, or it is time."""
+        if not self._intake.is_holding or self._hold_until is None:
+            return
+        heard = self._records_read and not any(
+            link.state is LinkState.CONNECTING or (link.state is LinkState.UP and neighbour not in self._synced)
+            for neighbour, link in self._links.items()
+        )
+        if heard or now >= self._hold_until:
+            self._hold_until = None
+            self._route(self._intake.let_go(), None)
 
     def _route(self, publications: Sequence[Publication], source: GatewayId | None) -> None:
         """Match a batch that came from one side, deliver here, forward there."""
@@ -194,7 +177,7 @@ class Node:
             except PluginFailed:
                 self.counters.add("publications_dead")
                 topic = layout.dead(self.gateway, publication.topic)
-                self._effects.append(PublishLocally(topic=topic, payload=publication.payload))
+                self._effects.append(PublishLocally(topic=topic, payload=publication.payload, qos=publication.qos))
                 found.append([])
         return found
 
@@ -203,11 +186,10 @@ class Node:
         found = [list(keys) for keys in self._parts.matcher.match(contents)]
         if len(found) != len(contents):
             raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
-        for keys in found:
-            for key in keys:
-                if key not in self._routes:
-                    raise ValueError(f"it named a subscription that is not there: {key!r:.100}")
-        return found
+        if all(key in self._routes for keys in found for key in keys):
+            return found
+        self._journal.refuse("plugin_failures", "matcher", "it named subscriptions that are not there: passed over")
+        return [[key for key in keys if key in self._routes] for keys in found]
 
     def _split(
         self, keys: Sequence[SubscriptionKey], source: GatewayId | None
@@ -271,6 +253,7 @@ class Node:
                 self._routes.establish(message.key, sender)
             case Synced():
                 self._routes.sweep(sender)
+                self._synced.add(sender)
             case Flush():
                 self._flushes.passed(sender, message)
             case Flushed():
@@ -318,6 +301,8 @@ class Node:
             record = decode_record(data)
             if len(client) > ID_LENGTH_MAX:
                 raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
+            if self._subscribers.ending(client) > ENDING_MAX:
+                raise RecordError("too many changes: wait until earlier subscriptions have ended, then write it again")
             if client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
                 raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
         except RecordError as error:
@@ -342,17 +327,20 @@ class Node:
         except TopicError as error:
             self._refuse(client, "topic", Answer(answer="refused", name=name, problem=str(error)))
             return
-        problem = self._parts.admit(SubscribeRequest(self.gateway, client, name, subscription))
-        if problem is not None:
-            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=problem))
+        if not any(subscription.may_touch(topics) for topics in self._parts.data):
+            problem = f"nothing would ever come: only {', '.join(self._parts.data)} take part in the federation"
+            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=problem))
+            return
+        refusal = self._parts.admit(SubscribeRequest(self.gateway, client, name, subscription))
+        if refusal is not None:
+            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal))
             return
         key = self._next_key()
-        self._subscribers.begin(client, name, wish, key)
         if not self._routes.add(key, subscription, None):
-            self._subscribers.end(key)
-            self._subscribers.forget(key)
             problem = "the matcher failed on it: ask the operator"
             self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
+            return
+        self._subscribers.begin(client, name, wish, key)
 
     def _next_key(self) -> SubscriptionKey:
         self._subscription_number += 1
@@ -391,6 +379,7 @@ class Node:
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def _start(self, now: float) -> None:
+        self._hold_until = now + LINK_GRACE_S
         for standing in self._parts.standing:
             key = self._next_key()
             if self._routes.add(key, Subscription.parse(standing.topics, standing.where), None):
@@ -419,6 +408,7 @@ class Node:
             effects += link.pack(posted.get(neighbour, ()), now)
         deadlines = (
             *(link.deadline for link in self._links.values()),
+            self._hold_until,
             self._flushes.deadline,
             self._controls.deadline,
             self._subscribers.deadline,
@@ -447,20 +437,3 @@ class Node:
         self._routes.check()
         self._flushes.check()
         self._subscribers.check()
-
-
-def _intake_problem(incoming: Incoming) -> str | None:
-    """Return why a publication is not taken in, or None."""
-    if incoming.retain:
-        return "retained replay"  # the broker's memory, not somebody publishing now
-    if len(incoming.payload) > PAYLOAD_BYTES_MAX:
-        return "payload too large"
-    if not incoming.topic:
-        return "no topic"
-    if len(incoming.topic) > TOPIC_LENGTH_MAX:
-        return "topic too long"
-    if len(incoming.user_properties) > USER_PROPERTIES_MAX or any(
-        len(text) > PROPERTY_LENGTH_MAX for pair in incoming.user_properties for text in pair
-    ):
-        return "too many properties"
-    return "too many properties" if len(incoming.content_type) > PROPERTY_LENGTH_MAX else None

@@ -111,7 +111,10 @@ class Routes:
             self._journal.guard("matcher", self._matcher.remove, key)
         self.mentions.remove(entry.subscription.where)
         for target, announcements in self._announcements.items():
+            orphans = announcements.held_under(key)
             self._tell(target, announcements.remove(key))
+            # One that is now withheld under something answered already is served by that.
+            self._served(target, [orphan for orphan in orphans if announcements.is_established(orphan)])
         return True
 
     def establish(self, key: SubscriptionKey, neighbour: GatewayId) -> None:
@@ -127,9 +130,9 @@ class Routes:
         return not self._entries[key].waiting
 
     def established_here(self) -> list[SubscriptionKey]:
-        """Return the local subscriptions established since the last call."""
+        """Return the local subscriptions established since the last call, and still there."""
         keys, self._established_here = self._established_here, []
-        return keys
+        return [key for key in keys if key in self._entries]
 
     def open_link(self, neighbour: GatewayId) -> None:
         """A conversation begins: tell the neighbour everything."""

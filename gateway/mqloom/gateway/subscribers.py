@@ -130,6 +130,11 @@ class Subscribers:
         """Whether a client has a subscription of that name that is not ending."""
         return client in self._clients and name in self._clients[client].wishes
 
+    def ending(self, client: ClientId) -> int:
+        """How many subscriptions of a client only wait to be forgotten."""
+        known = self._clients.get(client)
+        return known.keys - len(known.wishes) if known is not None else 0
+
     def owner(self, key: SubscriptionKey) -> Owner:
         """Return whose subscription this is."""
         return self._owners[key]

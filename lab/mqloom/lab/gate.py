@@ -11,6 +11,7 @@ from mqloom.core.events import (
     LinkConnected,
     PublishesReceived,
     RecordReceived,
+    RecordsRead,
     Started,
 )
 from mqloom.core.ids import ClientId, Conversation, GatewayId, SubscriptionKey
@@ -55,6 +56,7 @@ class Gate:
         self.node = Node(parts or parts_of(), self.now)
         self.sequences: dict[GatewayId, itertools.count[int]] = {}
         self.handle(Started())
+        self.handle(RecordsRead())
 
     def handle(self, event: Event) -> list[Effect]:
         """Hand an event to the node, check its invariants, and return its effects."""

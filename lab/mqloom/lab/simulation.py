@@ -19,6 +19,7 @@ from mqloom.core.events import (
     LinkLost,
     PublishesReceived,
     RecordReceived,
+    RecordsRead,
     Started,
     Woke,
 )
@@ -100,6 +101,7 @@ class World:
         )
         self.nodes[gateway] = Node(parts, self.now)
         self.happen(gateway, Started())
+        self.happen(gateway, RecordsRead())
         for neighbour in neighbours:
             self.happen(gateway, LinkConnected(neighbour=neighbour))
 

@@ -21,10 +21,12 @@ from mqloom.core.events import (
     LinkLost,
     PublishesReceived,
     RecordReceived,
+    RecordsRead,
     Started,
     Woke,
 )
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
@@ -69,6 +71,8 @@ class GatewayDriver:
         self._own: MqttConnection | None = None
         self._links: dict[GatewayId, MqttConnection] = {}
         self._neighbour_alive = dict.fromkeys(neighbours, True)
+        self._neighbour_epoch = dict.fromkeys(neighbours, 0)
+        self._status_at = 0.0
 
     async def run(self) -> None:
         """Run until `stop`, or until our own mistake: then raises it."""
@@ -95,12 +99,14 @@ class GatewayDriver:
                 *((topics, 1) for topics in self._data),
                 (layout.records(self._gateway), 1),
                 *((topics, 1) for topics in layout.links(self._gateway)),
+                (status, 1),  # last: when our own comes back, all records before it have
             ],
             on_messages=self._received,
             on_up=self._own_up,
             on_down=lambda problem: None,
             will=(status, encode_status(self._status(alive=False))),
-            on_drop=lambda reason: self.node.counters.add("local_publishes_dropped", reason),
+            on_drop=partial(self._dropped, "local_publishes_dropped"),
+            on_room=self._look_for_room,
         )
         self._own = MqttConnection(plan, self._log)
         self._own.open()
@@ -113,7 +119,8 @@ class GatewayDriver:
                 on_messages=partial(self._neighbour_status, neighbour),
                 on_up=partial(self._link_up, neighbour),
                 on_down=partial(self._link_down, neighbour),
-                on_drop=lambda reason: self.node.counters.add("link_frames_dropped", reason),
+                on_drop=partial(self._dropped, "link_frames_dropped"),
+                on_room=self._look_for_room,
             )
             self._links[neighbour] = MqttConnection(plan, self._log)
             self._links[neighbour].open()
@@ -139,8 +146,7 @@ class GatewayDriver:
     # ---- inward --------------------------------------------------------------------------------------------------
 
     def _own_up(self) -> None:
-        assert self._own is not None
-        self._own.publish(layout.status(self._gateway), encode_status(self._status(alive=True)), 1, retain=True)
+        self._say_status()
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
             self._started = True
@@ -158,12 +164,34 @@ class GatewayDriver:
         """A neighbour's last will says that its gateway is gone although its broker is there."""
         for message in batch:
             try:
-                alive = decode_status(message.payload).alive
-            except RecordError:  # deleted, or not ours: nobody there
-                alive = False
-            if alive != self._neighbour_alive[neighbour]:
-                self._neighbour_alive[neighbour] = alive
+                status = decode_status(message.payload)
+            except RecordError as error:
+                self._refuse("status", f"on {message.topic}: {error}")
+                continue
+            # A last will counts only if it is of the run that we know, or of a later one.
+            if status.gateway == neighbour and (status.alive or status.epoch >= self._neighbour_epoch[neighbour]):
+                self._neighbour_epoch[neighbour] = status.epoch
+                self._neighbour_is(neighbour, alive=status.alive)
+
+    def _neighbour_is(self, neighbour: GatewayId, *, alive: bool) -> None:
+        if alive != self._neighbour_alive[neighbour]:
+            self._neighbour_alive[neighbour] = alive
+            if self._links[neighbour].is_up:
                 self._handle(LinkConnected(neighbour=neighbour) if alive else LinkLost(neighbour=neighbour))
+
+    def _own_status(self, message: Received) -> None:
+        """Our status came back to us: all records are read. If it is not what we said, say it again."""
+        ours = encode_status(self._status(alive=True))
+        if message.payload == ours:
+            self._handle(RecordsRead())
+        elif self._loop.time() >= self._status_at + STATUS_EVERY_S and not message.retain:
+            self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
+            self._say_status()
+
+    def _say_status(self) -> None:
+        assert self._own is not None
+        self._status_at = self._loop.time()
+        self._own.publish(layout.status(self._gateway), encode_status(self._status(alive=True)), 1, retain=True)
 
     def _received(self, batch: Sequence[Received]) -> None:
         """Hand a batch to the node in its order, joining what stands together."""
@@ -185,6 +213,8 @@ class GatewayDriver:
                 return ("link", sender, urgent)
         except TopicError as error:
             return ("malformed", str(error), False)
+        if topic == layout.status(self._gateway):
+            return ("status", "", False)
         return ("unasked", topic, False)  # some brokers replay retained messages that nobody asked for
 
     def _event(self, kind: tuple[str, str, bool], messages: Sequence[Received]) -> Event | None:
@@ -199,17 +229,40 @@ class GatewayDriver:
             )
         if what == "record":  # only the last counts: a record is the whole wish
             return RecordReceived(client=ClientId(who), data=messages[-1].payload)
+        if what == "status":
+            self._own_status(messages[-1])
+            return None
         if what == "link":
+            if who in self._neighbour_alive:  # whoever speaks is alive, whatever the status says
+                self._neighbour_is(GatewayId(who), alive=True)
             frames = tuple(each.payload for each in messages)
             return FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent)
         if what == "malformed":
-            self.node.counters.add("frames_refused", "malformed", len(messages))
-            self._log.warning("a message of ours on a topic that cannot be: %s", who)
+            for _ in messages:
+                self._refuse("malformed", f"{who}; names in topics are percent-encoded, as in sub/my%20client")
         return None
 
     def _is_ours(self, topic: str) -> bool:
         """Whether it is data still: the broker may remember a subscription of an earlier configuration."""
         return any(topic_matches(topics, topic) for topics in self._data)
+
+    def _refuse(self, reason: str, text: str) -> None:
+        """Count a message that is refused, and log it the 1st, 2nd, 4th, 8th... time."""
+        self.node.counters.add("frames_refused", reason)
+        count = self.node.counters.value("frames_refused", reason)
+        if count & (count - 1) == 0:
+            self._log.warning("refused (%s, %s so far): %s", reason, count, text)
+
+    def _dropped(self, counter: str, reason: str) -> None:
+        self.node.counters.add(counter, reason)
+
+    def _look_for_room(self) -> None:
+        """Take in again when nobody outward is crowded any more."""
+        if self._own is not None and not self._is_crowded():
+            self._own.resume()
+
+    def _is_crowded(self) -> bool:
+        return any(each.is_crowded for each in (self._own, *self._links.values()) if each is not None)
 
     def _handle(self, event: Event) -> None:
         if self._ended.done():
@@ -217,6 +270,8 @@ class GatewayDriver:
         try:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
+            if self._own is not None and self._is_crowded():
+                self._own.pause()
         except Exception as error:  # our own mistake: end, and let whoever started us see it
             self._ended.set_exception(error)
 
