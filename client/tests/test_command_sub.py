@@ -94,6 +94,7 @@ class StandIn:
         self._client.subscribe([(layout.records(EDGE), 1), ("stocks/#", 1)])
         assert self._ready.wait(WAIT_S_MAX)
         self._handle(Started())
+        self._handle(RecordsRead())
         status = encode_status(Status(alive=True, gateway=EDGE, version="0.1.0", epoch=7))
         self._client.publish(layout.status(EDGE), status, 1, retain=True).wait_for_publish(WAIT_S_MAX)
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from mqloom.core.errors import ConfigurationError
-from mqloom.gateway.tables import Entry, explain_settings, nearest, read_table, read_tables, read_toml
+from mqloom.gateway.tables import ReadTable, explain_settings, nearest, read_table, read_tables, read_toml
 
 
 class Shelf(Struct, frozen=True, kw_only=True):
@@ -83,9 +83,9 @@ def test_tables_are_numbered_from_one_and_keep_their_places() -> None:
     problems: list[str] = []
     entries = read_tables(Shelf, [{"label": "a"}, {}, {"label": "c", "x": 1}], "shelves", problems)
     assert entries == [
-        Entry("shelves#1", Shelf(label="a"), sound=True),
-        Entry("shelves#2", None, sound=False),
-        Entry("shelves#3", Shelf(label="c"), sound=False),
+        ReadTable("shelves#1", Shelf(label="a"), sound=True),
+        ReadTable("shelves#2", None, sound=False),
+        ReadTable("shelves#3", Shelf(label="c"), sound=False),
     ]
     assert [problem.partition(":")[0] for problem in problems] == ["shelves#2", "shelves#3"]
 

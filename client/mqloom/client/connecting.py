@@ -16,7 +16,7 @@ from typing import Any, Final
 from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from mqloom.client.limits import BACKLOG_MAX, CONFIRM_S, CONNECT_S, LEAVE_S, RECONNECT_S_MAX
+from mqloom.client.limits import BACKLOG_MAX, CONFIRM_S, CONNECT_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
 from mqloom.client.login import BrokerLogin
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
@@ -119,11 +119,7 @@ class Connection:
 
     def _open(self) -> None:
         address = self.login.address
-        try:
-            self._client.connect(self.login.host, self.login.port)
-        except (OSError, ValueError) as error:
-            self._leave()
-            raise BrokerError(address, f"cannot be reached ({error})") from error
+        self._reach()
         self._client.loop_start()
         try:
             problem = self._accepted.get(timeout=CONNECT_S)
@@ -132,6 +128,24 @@ class Connection:
         if problem:
             self._leave()
             raise BrokerError(address, problem)
+
+    def _reach(self) -> None:
+        """Connect; a broker that is not there yet may just be starting, and is tried for CONNECT_S."""
+        deadline = time.monotonic() + CONNECT_S
+        while True:
+            try:
+                self._client.connect(self.login.host, self.login.port)
+            except ConnectionRefusedError as error:
+                if time.monotonic() >= deadline:
+                    self._leave()
+                    problem = f"cannot be reached ({error}), for {CONNECT_S:g} s now; is it running?"
+                    raise BrokerError(self.login.address, problem) from error
+            except (OSError, ValueError) as error:
+                self._leave()
+                raise BrokerError(self.login.address, f"cannot be reached ({error})") from error
+            else:
+                return
+            time.sleep(TRY_AGAIN_S)
 
     def _leave(self) -> None:
         self._room.release(BACKLOG_MAX)  # paho's thread may wait there

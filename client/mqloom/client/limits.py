@@ -20,6 +20,9 @@ CLOSE_S: Final = 2.0
 CONNECT_S: Final = 5.0
 """How long a broker may take to accept a connection, and to answer it; then it fails."""
 
+TRY_AGAIN_S: Final = 0.2
+"""The pause between two tries to reach a broker that is not there yet."""
+
 CONFIRM_S: Final = 5.0
 """How long a broker may take to confirm a subscription; then it fails, unless the connection is lost anyway."""
 

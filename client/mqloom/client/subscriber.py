@@ -49,7 +49,7 @@ from mqloom.client.vocabulary import (
     WakeAt,
     Woke,
 )
-from mqloom.client.wishes import Standing, Wishes
+from mqloom.client.wishes import Wishes, WishState
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
@@ -212,13 +212,13 @@ class Subscriber:
     def _obey(self, answer: Answer, now: float) -> None:
         if answer.answer == "ended":
             # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
-            if self._wishes.obey(answer, Standing.OPEN):
+            if self._wishes.obey(answer, WishState.OPEN):
                 self.state = State.ASKING
                 self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
                 self._note(f"the gateway has ended {answer.name!r}; asking again")
             return
         granted = answer.answer == "established"
-        if self._wishes.obey(answer, Standing.ESTABLISHED if granted else Standing.REFUSED):
+        if self._wishes.obey(answer, WishState.ESTABLISHED if granted else WishState.REFUSED):
             self._effects.append(Tell(answer=answer))
 
     def _settle(self) -> None:
@@ -260,7 +260,7 @@ class Subscriber:
             self._end(Finished())
 
     def _count_ended(self, answer: Answer) -> None:
-        if answer.answer == "ended" and self._wishes.obey(answer, Standing.ENDED):
+        if answer.answer == "ended" and self._wishes.obey(answer, WishState.ENDED):
             self._effects.append(Tell(answer=answer))
         if self._wishes.are_ended():
             self._end(Finished())

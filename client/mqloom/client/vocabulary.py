@@ -5,8 +5,28 @@ Effects are orders, carried out in their order. After Failed or Finished there a
 
 from msgspec import Struct
 
+from mqloom.core.effects import WakeAt
+from mqloom.core.events import Woke
 from mqloom.core.publication import Publication
 from mqloom.core.records import Answer
+
+__all__ = [
+    "CloseRequested",
+    "Connected",
+    "ConnectionLost",
+    "Deliver",
+    "Effect",
+    "Event",
+    "Failed",
+    "Finished",
+    "MessageReceived",
+    "Note",
+    "Publish",
+    "Subscribe",
+    "Tell",
+    "WakeAt",
+    "Woke",
+]
 
 # ---- events ----------------------------------------------------------------------------------------------------------
 
@@ -28,10 +48,6 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     payload: bytes
     qos: int = 0
     retain: bool = False
-
-
-class Woke(Struct, frozen=True, kw_only=True):
-    """The time that the last WakeAt asked for has come."""
 
 
 class CloseRequested(Struct, frozen=True, kw_only=True):
@@ -57,12 +73,6 @@ class Publish(Struct, frozen=True, kw_only=True, gc=False):
     payload: bytes
     qos: int
     retain: bool
-
-
-class WakeAt(Struct, frozen=True, kw_only=True):
-    """Send Woke at this time; a later WakeAt replaces an earlier one."""
-
-    at: float
 
 
 class Deliver(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ COUNTERS: Final = {
     "frames_sent": "frames written to links",
     "frames_received": "frames read from links and obeyed",
     "frames_refused": "frames from links refused, by reason",
-    "frames_stale": "frames of a conversation that is over, or repeated, dropped",
+    "frames_stale": "frames of a conversation that is over, or repeated, dropped: what they carried may be lost",
     "link_resets": "conversations begun anew after frames were missing or the neighbour restarted",
     "controls_received": "control publications of agents received",
     "controls_refused": "control publications an agent asked for that were refused, by reason",

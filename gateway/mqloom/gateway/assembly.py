@@ -24,7 +24,10 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
 
     def failed(plugin: str, hook: str, error: Exception) -> None:
         counters.add("plugin_failures", plugin)
-        logger.error("plugin %s: %s raised", plugin, hook, exc_info=error, extra={"gateway": gateway})
+        count = counters.value("plugin_failures", plugin)
+        if count & (count - 1) == 0:  # a plugin that always fails must not fill the log
+            text = "plugin %s: %s raised (%s so far)"
+            logger.error(text, plugin, hook, count, exc_info=error, extra={"gateway": gateway})
 
     def admit(request: SubscribeRequest) -> str | None:
         return manager.admit(request, failed)

@@ -10,7 +10,14 @@ from mqloom.gateway.drawing import BOXES, PLAIN, Strokes, draw
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the configuration, for instance federation.toml")
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        default=Path("federation.toml"),
+        metavar="FILE",
+        help="the configuration; federation.toml where nothing is said",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,14 @@ from mqloom.gateway.configuration_checks import load_federation
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument("-c", "--configuration", type=Path, default=Path("federation.toml"), metavar="FILE")
+    parser.add_argument(
+        "-c",
+        "--configuration",
+        type=Path,
+        default=Path("federation.toml"),
+        metavar="FILE",
+        help="federation.toml where nothing is said",
+    )
     parser.add_argument("--name", required=True, metavar="BROKER", help="the broker's id in the configuration")
     parser.add_argument("--verbose", action="store_true", help="log more than what matters to an operator")
 

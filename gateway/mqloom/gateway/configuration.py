@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
-from mqloom.gateway.tables import Entry, nearest, read_table, read_tables, read_toml
+from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -107,7 +107,7 @@ TABLES: Final[Mapping[str, type[Struct]]] = {
 }
 """Every table of the file, by name."""
 
-DEFAULT_CODECS: Final = (Entry("codecs (the default)", CodecTable(topics="#", codec="json"), sound=True),)
+DEFAULT_CODECS: Final = (ReadTable("codecs (the default)", CodecTable(topics="#", codec="json"), sound=True),)
 """What holds in a file without [[codecs]]."""
 
 
@@ -118,11 +118,11 @@ class Draft:
     source: str
     folder: Path
     federation: FederationTable | None
-    brokers: list[Entry[BrokerTable]]
-    links: list[Entry[LinkTable]]
-    codecs: list[Entry[CodecTable]]
+    brokers: list[ReadTable[BrokerTable]]
+    links: list[ReadTable[LinkTable]]
+    codecs: list[ReadTable[CodecTable]]
     plugins: PluginsTable | None
-    subscriptions: list[Entry[SubscriptionTable]]
+    subscriptions: list[ReadTable[SubscriptionTable]]
     problems: tuple[str, ...]
 
     def finish(self) -> Configuration:

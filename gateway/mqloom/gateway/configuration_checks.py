@@ -251,6 +251,8 @@ def _into_problems(draft: Draft, place: str, subscription: SubscriptionTable) ->
     except TopicError as error:
         yield f"{place}.into: {error}"
         return
+    if into.endswith("/"):
+        yield f"{place}.into: {into!r} ends with a slash; one is put between it and the topic anyway"
     if topic_filters_intersect(f"{into}/#", f"{RESERVED}/#"):
         yield f"{place}.into: {into!r} is inside {RESERVED}/, which is ours: choose another"
     for topics in _data(draft):

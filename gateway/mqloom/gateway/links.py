@@ -120,7 +120,11 @@ class Link:
         begins = isinstance(first, Hello) and first.asks
         changes: list[LinkChange] = []
         if self._is_stale(frame, begins=begins):
-            self._journal.counters.add("frames_stale")
+            if begins and self._heard is not None and frame.conversation.epoch < self._heard.epoch:
+                text = f"{self._neighbour} greets from the past: has its clock gone back?"
+                self._journal.refuse("frames_stale", "past", text)
+            else:
+                self._journal.counters.add("frames_stale")
             return [], ()
         if frame.conversation != self._heard:
             changes = self._follow(frame.conversation, now)

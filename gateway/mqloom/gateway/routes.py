@@ -6,7 +6,7 @@ where it came from as soon as all of those have answered. So the answer comes ba
 and when it is there every gateway routes towards it.
 
 An entry waits for a neighbour until it, or the announcement under which it is withheld, is answered. A neighbour out
-of reach is waited for only for a while (`await_link`, `give_up_on`): a federation with a broker missing must go on.
+of reach is waited for only for a while (`give_up_on`): a federation with a broker missing must go on.
 
 After a break in a link both sides announce everything again, then say Synced. What a neighbour had announced before
 is kept meanwhile, marked stale, and what it did not name again is removed at Synced: no moment without a route.

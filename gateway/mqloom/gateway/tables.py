@@ -18,7 +18,7 @@ from mqloom.core.errors import ConfigurationError
 Kind = TypeVar("Kind", bound=Struct)
 
 
-class Entry(NamedTuple, Generic[Kind]):
+class ReadTable(NamedTuple, Generic[Kind]):
     """One table of an array: where it stands, what could be read of it, and whether all of it could."""
 
     place: str
@@ -80,16 +80,16 @@ def read_table(kind: type[Kind], table: object, place: str, problems: list[str])
     return kind(**values) if usable else None
 
 
-def read_tables(kind: type[Kind], tables: object, name: str, problems: list[str]) -> list[Entry[Kind]]:
+def read_tables(kind: type[Kind], tables: object, name: str, problems: list[str]) -> list[ReadTable[Kind]]:
     """Return an entry for each table of an array, also for those with mistakes."""
     if not isinstance(tables, list):
         problems.append(f"{name}: must be an array of tables, each written [[{name}]], not {_toml_type(tables)}")
-        return [Entry(name, None, sound=False)]
+        return [ReadTable(name, None, sound=False)]
     entries = []
     for number, table in enumerate(tables, 1):
         found: list[str] = []
         place = f"{name}#{number}"
-        entries.append(Entry(place, read_table(kind, table, place, found), not found))
+        entries.append(ReadTable(place, read_table(kind, table, place, found), not found))
         problems += found
     return entries
 

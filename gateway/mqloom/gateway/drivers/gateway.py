@@ -181,11 +181,11 @@ class GatewayDriver:
 
     def _own_status(self, message: Received) -> None:
         """Our status came back to us: all records are read. If it is not what we said, say it again."""
-        ours = encode_status(self._status(alive=True))
-        if message.payload == ours:
+        if message.payload == encode_status(self._status(alive=True)):
             self._handle(RecordsRead())
         elif self._loop.time() >= self._status_at + STATUS_EVERY_S and not message.retain:
-            self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
+            if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
+                self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
             self._say_status()
 
     def _say_status(self) -> None:
@@ -195,6 +195,8 @@ class GatewayDriver:
 
     def _received(self, batch: Sequence[Received]) -> None:
         """Hand a batch to the node in its order, joining what stands together."""
+        if self._ended.done():
+            return
         for kind, messages in itertools.groupby(batch, self._kind):
             event = self._event(kind, list(messages))
             if event is not None:
