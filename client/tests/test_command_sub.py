@@ -19,7 +19,7 @@ from mqloom.client.vocabulary import Deliver, Tell
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import BrokerError, LocalError, TopicError
-from mqloom.core.events import Event, PublishesReceived, RecordReceived, Started
+from mqloom.core.events import Event, PublishesReceived, RecordReceived, RecordsRead, Started
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
 from mqloom.core.publication import Incoming, Publication
