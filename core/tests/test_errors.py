@@ -3,8 +3,8 @@
 import pytest
 
 from mqloom.core.errors import (
-    ConfigurationError,
     BrokerError,
+    ConfigurationError,
     FilterError,
     FrameError,
     LocalError,

@@ -204,17 +204,21 @@ class _Shelf:
             yield from group.not_above(self._point(outline))
 
     def within(self, topics: str, outline: Outline) -> Iterator[Subscription]:
-        """Yield those whose outlines lie in the given one, of a form that may hold this form."""
+        """Yield those whose witnesses, which stand here, lie in the outline; its form may hold this form."""
         groups, wide = self.by_topics[topics], outline.form
-        if wide.values == self.form.values and not self.form.empty:
+        if self.form.empty:
+            chosen = list(groups.values())
+        elif wide.values == self.form.values:
             group = groups.get(self._values(outline))
             chosen = [] if group is None else [group]
         else:
-            places = [] if self.form.empty else [self.form.values.index(path) for path in wide.values]
+            places = [self.form.values.index(path) for path in wide.values]
             wanted = [outline.spans[path].value for path in wide.values]
-            chosen = [
-                group for values, group in groups.items() if [values[place] for place in places] == wanted or not places
-            ]
+            chosen = [group for values, group in groups.items() if [values[place] for place in places] == wanted]
+            for path in wide.bounds:
+                if path in self.form.values:
+                    low, high = outline.spans[path][3:]
+                    chosen = [group for group in chosen if _has_value_in(group, path, low, high)]
         point = self._point(outline)
         for group in chosen:
             yield from group.not_below(point)
@@ -230,6 +234,11 @@ class _Shelf:
             span = outline.spans.get(path)
             point += (span.low, -span.high) if span is not None else (-math.inf, -math.inf)
         return tuple(point)
+
+
+def _has_value_in(group: Dominance[Subscription], path: str, low: float, high: float) -> bool:
+    span = group.any().where.witness.spans[path]
+    return low <= span.low and span.high <= high
 
 
 def _remember(table: dict[Form, list[_Shelf]], form: Form, shelves: list[_Shelf]) -> None:

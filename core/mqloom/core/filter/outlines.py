@@ -15,6 +15,7 @@ values and bounds.
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mqloom.core.filter.ranges import Number, NumberRange, StringRange
@@ -114,8 +115,7 @@ def witness_of(boxes: tuple[Box, ...]) -> Outline:
     if not boxes:
         return NOWHERE
     box = max(boxes, key=len)  # the more it asks, the fewer cells hold it
-    listed = {path: restriction.points(POINTS_MAX) for path, restriction in box.items()}
-    return _outline({path: points[0] if (points := listed[path]) else box[path] for path in box})
+    return _outline_of({path: _span_of_one(box[path]) for path in sorted(box)})
 
 
 def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
@@ -129,13 +129,27 @@ def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
 
 
 def _outline(box: Box) -> Outline:
-    spans = {path: _span(box[path]) for path in sorted(box)}
-    traits = tuple((path, _trait(span)) for path, span in spans.items())
-    return Outline(Form(traits), spans)
+    return _outline_of({path: _span(box[path]) for path in sorted(box)})
+
+
+def _outline_of(spans: dict[str, Span]) -> Outline:
+    return Outline(_form(tuple((path, _trait(span)) for path, span in spans.items())), spans)
+
+
+@lru_cache(maxsize=1024)
+def _form(traits: tuple[tuple[str, Trait], ...]) -> Form:
+    return Form(traits)
 
 
 def _trait(span: Span) -> Trait:
     return Trait(span.kinds, span.single, span.single or span.low > -math.inf, span.single or span.high < math.inf)
+
+
+def _span_of_one(allowed: Restriction) -> Span:
+    """Return the span of the first value, if the values are listed, else that of all."""
+    span = _span(allowed)
+    points = None if span.single else allowed.points(POINTS_MAX)
+    return _span(points[0]) if points else span
 
 
 def _span(allowed: Restriction) -> Span:
@@ -184,12 +198,11 @@ def _float(value: Number) -> float:
 def _place(text: str) -> float:
     """Return where a string stands among all: of two strings, never in the wrong order.
 
-    Eight bits for each of the first characters. What a character needs more is cut off, and so is all behind it.
+    Eight bits for each of the first characters; from one that needs more on, all bits.
     """
-    place = 0
-    for index in range(_CHARACTERS):
-        code = ord(text[index]) if index < len(text) else 0
-        if code >= 255:
-            return float(((place + 1) << 8 * (_CHARACTERS - index)) - 1)
-        place = place << 8 | code
-    return float(place)
+    start, filler = text[:_CHARACTERS], b"\0"
+    try:
+        known = start.encode("latin-1")
+    except UnicodeEncodeError as error:
+        known, filler = start[: error.start].encode("latin-1"), b"\xff"
+    return float(int.from_bytes(known.ljust(_CHARACTERS, filler), "big"))
