@@ -1,7 +1,8 @@
 """Outlines: as little of a filter as tells at once which others it surely does not cover.
 
 An outline has a span for each attribute that a conjunction restricts: of which kinds the values are, the value if
-there is only one, and else two numbers between which they lie. One holds another if each of its spans does.
+there is only one, and else two numbers between which they lie, and of strings two more, for how they end. One holds
+another if each of its spans does.
 
 A filter has many cells and one witness. The cells together hold whatever matches it: one for each alternative, and
 where an alternative lists the values of an attribute, as IN does, one for each value. The witness is a part of one
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from mqloom.core.filter.ranges import Number, NumberRange, StringRange
+from mqloom.core.filter.ranges import Number, NumberRange, StringRange, after_prefix
 from mqloom.core.filter.relations import POINTS_MAX
 from mqloom.core.filter.restrictions import Box, Restriction
 from mqloom.core.filter.syntax import Scalar
@@ -40,8 +41,14 @@ class Span(NamedTuple):
     value: Scalar | None
     """The only one, if it is a number or a string; of the others the kind says which it is."""
     single: bool
-    low: float
-    high: float
+    low: float = -math.inf
+    high: float = math.inf
+    tail_low: float = -math.inf
+    tail_high: float = math.inf
+    """Of strings: the same for the strings read backwards."""
+
+
+_EVERYWHERE: Final = Span((1 << 6) - 1, None, False)
 
 
 class Trait(NamedTuple):
@@ -72,6 +79,23 @@ class Form:
         object.__setattr__(self, "by_path", dict(self.traits))
         object.__setattr__(self, "values", tuple(path for path, trait in self.traits if trait.single))
         object.__setattr__(self, "bounds", tuple(path for path, _ in bounds))
+
+    def key(self, spans: dict[str, Span]) -> tuple[Scalar | None, ...]:
+        """Return the values where this form asks for one; an outline that this form holds has the same."""
+        return tuple([spans[path].value for path in self.values])
+
+    def point(self, spans: dict[str, Span]) -> tuple[float, ...]:
+        """Return the bounds, so that those of an outline that holds another are nowhere above the other's.
+
+        High bounds are negated. What the spans do not restrict holds all.
+        """
+        point: list[float] = []
+        for path in self.bounds:
+            _, _, _, low, high, tail_low, tail_high = spans.get(path, _EVERYWHERE)
+            point += (low, -high)
+            if self.by_path[path].kinds == _STRINGS:
+                point += (tail_low, -tail_high)
+        return tuple(point)
 
     def may_hold(self, narrow: "Form") -> bool:
         """Say whether an outline of this form can hold one of the other at all."""
@@ -165,7 +189,7 @@ def _span(allowed: Restriction) -> Span:
         return _span_of_numbers(allowed)
     if kinds == _STRINGS:
         return _span_of_strings(allowed)
-    return Span(kinds, None, kinds in (_MISSING, _FALSE, _TRUE), -math.inf, math.inf)
+    return Span(kinds, None, kinds in (_MISSING, _FALSE, _TRUE))
 
 
 def _span_of_numbers(allowed: Restriction) -> Span:
@@ -182,9 +206,14 @@ def _span_of_strings(allowed: Restriction) -> Span:
     values = allowed.strings
     if isinstance(values, StringRange):
         high = math.inf if values.end is None else _place(values.end)
-        return Span(_STRINGS, None, False, _place(values.low), high)
+        tails = [tail[::-1] for like in values.likes if (tail := like.tail)]
+        tail_low = max(map(_place, tails), default=-math.inf)
+        tail_high = min((_place(end) for tail in tails if (end := after_prefix(tail)) is not None), default=math.inf)
+        return Span(_STRINGS, None, False, _place(values.low), high, tail_low, tail_high)
     single = len(values) == 1
-    return Span(_STRINGS, min(values) if single else None, single, _place(min(values)), _place(max(values)))
+    ends = [_place(value[: -_CHARACTERS - 1 : -1]) for value in values]
+    low, high = _place(min(values)), _place(max(values))
+    return Span(_STRINGS, min(values) if single else None, single, low, high, min(ends), max(ends))
 
 
 def _float(value: Number) -> float:
