@@ -54,6 +54,12 @@ def test_a_filter_that_covers_another_has_a_cell_that_holds_its_witness(several:
             assert any(holds(cell, narrow.witness) for cell in wide.cells), (wide, narrow)
 
 
+def test_a_short_range_covers_a_part_of_it_that_a_pattern_describes() -> None:
+    wide, narrow = Filter.parse("x >= 'a' AND x <= 'a\0'"), Filter.parse("x >= 'a' AND x <= 'a\0' AND x LIKE '%a'")
+    assert wide.covers(narrow)
+    assert any(holds(cell, narrow.witness) for cell in wide.cells)
+
+
 def test_of_two_predicates_none_that_covers_is_ruled_out() -> None:
     for one, other in itertools.product(map(Filter.parse, PREDICATES), repeat=2):
         assert any(holds(cell, other.witness) for cell in one.cells) or not one.covers(other), (one, other)

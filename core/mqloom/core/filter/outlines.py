@@ -143,9 +143,14 @@ def witness_of(boxes: tuple[Box, ...]) -> Outline:
 
 
 def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
-    """Return the attribute with the fewest listed values, but more than one, and these."""
+    """Return the attribute with the fewest listed values, but more than one, and these.
+
+    A short range is not a list here: with a pattern, a part of it need not be known to have one value.
+    """
     best: tuple[str | None, list[Restriction]] = None, []
     for path, restriction in box.items():
+        if isinstance(restriction.numbers, NumberRange) or isinstance(restriction.strings, StringRange):
+            continue
         points = restriction.points(min(limit, POINTS_MAX))
         if points is not None and len(points) > 1 and (best[0] is None or len(points) < len(best[1])):
             best = path, points
