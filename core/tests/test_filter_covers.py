@@ -1,5 +1,6 @@
-"""Covering: yes is always right, and for conjunctions of equalities and ranges so is no."""
+"""Covering, intersecting, being equal: exact for conjunctions of equalities, ranges, IN and prefixes."""
 
+import math
 import time
 from itertools import product
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqloom.core.filter import Filter
-from mqloom.core.filter.ranges import StringRange, after_prefix, strings
+from mqloom.core.filter.ranges import StringRange, after_prefix, number_after, number_before, strings
 
 COVERS = [
     # everything, itself, fewer predicates
@@ -105,6 +106,16 @@ COVERS = [
     ("(a = 1 OR b = 1) AND c = 1", "c = 1 AND a = 1 OR c = 1 AND b = 1"),
     # paths
     ("a.b = 1", "a.b = 1 AND a = 5"),
+    # there is nothing between neighbours
+    ("x >= 1.0000000000000002", "x > 1"),
+    ("y = 1", "x > 1 AND x < 1.0000000000000002"),
+    ("x = 9007199254740993", "x > 9007199254740992 AND x < 9007199254740994"),
+    ("x IN (1, 1.0000000000000002)", "x BETWEEN 1 AND 1.0000000000000002"),
+    ("x IN (9007199254740992, 9007199254740993)", "x BETWEEN 9007199254740992 AND 9007199254740993"),
+    ("x = 1 OR x = 1.0000000000000002", "x BETWEEN 1 AND 1.0000000000000002"),
+    ("x IN ('a', 'a\0', 1)", "x >= 'a' AND x <= 'a\0'"),
+    ("x IN ('a', 'a\0\0')", "x >= 'a' AND x <= 'a\0\0' AND x <> 'a\0'"),
+    ("y = 1", "x > 1 AND x <> 1.0000000000000002 AND x < 1.0000000000000004"),
 ]
 
 COVERS_NOT = [
@@ -144,6 +155,9 @@ COVERS_NOT = [
     ("x = 1 OR y = 2", "x = 2 AND y = 1"),
     ("a.b = 1", "a = 1"),
     ("x > 5 AND x < 5", "x = 5"),
+    ("x IN (1, 2)", "x >= 1 AND x < 1" + "0" * 400),
+    ("x IN ('a', 'b')", "x >= 'a' AND x < 'a\0\0'"),
+    ("x IN ('a', 'a\0')", "x >= 'a'"),
 ]
 
 
@@ -192,48 +206,131 @@ def test_a_prefix_ends_where_the_next_one_begins() -> None:
     assert strings("a", "a\0\0", excluded=frozenset({"a\0"})) == frozenset({"a"})
 
 
-# Exactness: conjunctions of equalities and ranges over two attributes, against every event on a grid of all values
-# at which one of their predicates can change its answer.
-
-NUMBERS = [0, 1, 2, 2.5]
-STRINGS = ["", "a", "a\0", "ab", "b"]
-POINTS: list[object] = [
-    *(-1, 0, 0.5, 1, 1.5, 2, 2.25, 2.5, 3, float("inf"), float("-inf")),
-    *(text + end for text in STRINGS for end in ("", "\0", "\0\0", "\x01")),
-    *("a\U0010ffff", "aa", "aaa", "\U0010ffff"),
-    *(True, False, None, []),
+INTERSECTS_NOT = [
+    ("x = 1", "x = 2"),
+    ("x = 1", "x = TRUE"),
+    ("x > 5", "x <= 5"),
+    ("x > 1", "x < 1.0000000000000002"),
+    ("x IN (1, 2, 'a')", "x IN (3, 'b')"),
+    ("x IN (1, 2)", "x > 2"),
+    ("x IN ('a', 'b')", "x LIKE 'c%'"),
+    ("x LIKE 'a%'", "x LIKE 'b%'"),
+    ("x LIKE 'ab%'", "x > 'ac'"),
+    ("x LIKE '%a'", "x LIKE '%b'"),
+    ("x LIKE 'ab%'", "x NOT LIKE 'a%'"),
+    ("x IS NULL", "x <> 5"),
+    ("x = 1 AND y = 1 OR x = 2 AND y = 2", "x = 1 AND y = 2 OR x = 2 AND y = 1"),
+    ("", "x > 5 AND x < 5"),
 ]
 
-numeric = st.tuples(st.sampled_from(["=", "<", "<=", ">", ">="]), st.sampled_from(NUMBERS).map(str))
-textual = st.tuples(st.sampled_from(["=", "<", "<=", ">", ">="]), st.sampled_from(STRINGS).map("'{}'".format))
-boolean = st.tuples(st.just("="), st.sampled_from(["TRUE", "FALSE"]))
-simple = st.tuples(st.sampled_from("xy"), st.one_of(numeric, numeric, textual, textual, boolean))
-conjunctions = st.lists(simple.map(lambda pair: f"{pair[0]} {pair[1][0]} {pair[1][1]}"), min_size=1, max_size=4)
+INTERSECTS = [
+    ("", ""),
+    ("", "x IS NULL"),
+    ("x = 1", "y = 2"),
+    ("x > 5", "x < 6"),
+    ("x >= 5", "x <= 5"),
+    ("x <> 5", "x <> 6"),
+    ("x IN (1, 'a')", "x > 'A'"),
+    ("x LIKE 'a%'", "x LIKE '%b'"),
+    ("x LIKE 'a%'", "x LIKE 'ab%'"),
+    ("x LIKE 'ab%'", "x < 'ac'"),
+    ("x = 1 OR y = 1", "x = 2"),
+    ("a = 1", "a.b = 1"),
+]
+
+EQUAL = [
+    ("x IN (1, 2)", "x = 2 OR x = 1"),
+    ("x LIKE 'ab%'", "x >= 'ab' AND x < 'ac'"),
+    ("x > 1 AND x < 1", "y = 1 AND y = 2"),
+    ("x > 1", "x >= 1.0000000000000002"),
+    ("x <> TRUE", "x = FALSE"),
+    ("a = 1 AND b = 2", "b = 2 AND a = 1"),
+]
 
 
-def covers_on_the_grid(wide: Filter, narrow: Filter) -> bool:
-    events = ({"x": x, "y": y} for x, y in product(POINTS, POINTS))
-    return all(wide.matches(event) for event in events if narrow.matches(event))
+@pytest.mark.parametrize(("one", "other"), INTERSECTS_NOT)
+def test_nothing_matches_both(one: str, other: str) -> None:
+    assert not Filter.parse(one).intersects(Filter.parse(other))
+    assert not Filter.parse(other).intersects(Filter.parse(one))
+
+
+@pytest.mark.parametrize(("one", "other"), INTERSECTS)
+def test_something_matches_both(one: str, other: str) -> None:
+    assert Filter.parse(one).intersects(Filter.parse(other))
+    assert Filter.parse(other).intersects(Filter.parse(one))
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_both_match_the_same(one: str, other: str) -> None:
+    assert Filter.parse(one).equal(Filter.parse(other))
+    assert Filter.parse(one) != Filter.parse(other)
+
+
+@pytest.mark.parametrize(("one", "other"), COVERS_NOT)
+def test_they_do_not_match_the_same(one: str, other: str) -> None:
+    assert not Filter.parse(one).equal(Filter.parse(other))
+    assert not Filter.parse(other).equal(Filter.parse(one))
+
+
+# Exactness: conjunctions over two attributes, against every event on a grid of all values at which one of their
+# predicates can change its answer. Of numbers these are the literals and their neighbours; of strings the literals, and
+# the first ones behind a literal and behind all that begin with one.
+
+NUMBERS = [0, 1, math.nextafter(1, 2), 2.5, 2**53, 2**53 + 2]
+STRINGS = ["", "a", "a\0", "ab", "b", "\U0010ffff"]
+POINTS: list[object] = [
+    *dict.fromkeys(near for number in NUMBERS for near in (number_before(number), number, number_after(number))),
+    *dict.fromkeys(near for text in STRINGS for near in (text, text + "\0", after_prefix(text) or "c")),
+    *(math.inf, -math.inf, True, False, None, []),
+]
+
+
+def written(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+orders = st.sampled_from(["=", "<", "<=", ">", ">="])
+numeric = st.builds("{} {!r}".format, orders, st.sampled_from(NUMBERS))
+textual = st.builds("{} '{}'".format, orders, st.sampled_from(STRINGS))
+prefix = st.sampled_from(STRINGS).map("LIKE '{}%'".format)
+boolean = st.sampled_from(["= TRUE", "= FALSE"])
+listed = st.lists(st.sampled_from([*NUMBERS, *STRINGS, True, False]), min_size=1, max_size=4, unique_by=written)
+within = listed.map(lambda values: f"IN ({', '.join(map(written, values))})")
+predicates = st.one_of(numeric, numeric, textual, prefix, within, within, boolean)
+conjunctions = st.lists(st.builds("{} {}".format, st.sampled_from("xy"), predicates), min_size=1, max_size=4).map(
+    " AND ".join
+)
+one_attribute = st.lists(predicates.map("x {}".format), min_size=1, max_size=4).map(" AND ".join)
+
+
+def assert_exact(one: Filter, other: Filter, events: list[dict[str, object]]) -> None:
+    ones, others = ([filter_.matches(event) for event in events] for filter_ in (one, other))
+    pairs = list(zip(ones, others, strict=True))
+    assert one.covers(other) is all(first or not second for first, second in pairs)
+    assert one.intersects(other) is any(first and second for first, second in pairs)
+    assert one.equal(other) is (ones == others)
 
 
 @given(conjunctions, conjunctions)
-@settings(max_examples=300, deadline=None)
-def test_covers_is_exact_for_conjunctions_of_equalities_and_ranges(ones: list[str], others: list[str]) -> None:
-    wide, narrow = Filter.parse(" AND ".join(ones)), Filter.parse(" AND ".join(others))
-    assert wide.covers(narrow) is covers_on_the_grid(wide, narrow)
-
-
-one_attribute = st.lists(st.one_of(numeric, numeric, textual, textual).map(" ".join), min_size=1, max_size=4).map(
-    lambda predicates: " AND ".join(f"x {predicate}" for predicate in predicates)
-)
+@settings(max_examples=200, deadline=None)
+def test_relations_are_exact_for_conjunctions_of_equalities_ranges_in_and_prefixes(one: str, other: str) -> None:
+    grid: list[dict[str, object]] = [{"x": x, "y": y} for x, y in product(POINTS, POINTS)]
+    assert_exact(Filter.parse(one), Filter.parse(other), grid)
 
 
 @given(one_attribute, one_attribute)
-@settings(max_examples=300, deadline=None)
-def test_covers_is_exact_for_ranges_of_one_attribute(one: str, other: str) -> None:
-    wide, narrow = Filter.parse(one), Filter.parse(other)
-    on_the_grid = all(wide.matches({"x": x}) for x in POINTS if narrow.matches({"x": x}))
-    assert wide.covers(narrow) is on_the_grid
+@settings(max_examples=500, deadline=None)
+def test_relations_are_exact_for_one_attribute(one: str, other: str) -> None:
+    assert_exact(Filter.parse(one), Filter.parse(other), [{"x": x} for x in POINTS])
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False))
+def test_there_is_no_number_between_neighbours(number: float, other: float) -> None:
+    behind = number_after(number)
+    assert number < behind
+    assert number_before(behind) == number
+    assert not number < other < behind
+    assert not number < number + 1 < behind
 
 
 @given(one_attribute, one_attribute, one_attribute)

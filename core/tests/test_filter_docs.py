@@ -63,6 +63,12 @@ def test_a_filter_covers_as_the_page_says(wide: str, narrow: str, answer: str) -
     assert Filter.parse(wide).covers(Filter.parse(narrow)) is ANSWERS[answer]
 
 
+@pytest.mark.parametrize(("one", "other", "answer"), rows("filter", "intersects", ""))
+def test_filters_intersect_as_the_page_says(one: str, other: str, answer: str) -> None:
+    assert Filter.parse(one).intersects(Filter.parse(other)) is ANSWERS[answer]
+    assert Filter.parse(other).intersects(Filter.parse(one)) is ANSWERS[answer]
+
+
 @pytest.mark.parametrize(("text", "column", "problem"), rows("filter", "column", "problem"))
 def test_a_mistake_is_answered_as_the_page_says(text: str, column: str, problem: str) -> None:
     with pytest.raises(FilterError) as caught:

@@ -267,6 +267,22 @@ def test_a_long_list_is_refused() -> None:
     assert f"at most {VALUES_MAX} values" in error.problem
 
 
+def test_not_explodes_as_its_opposite_does() -> None:
+    pairs = [f"a{number} = 1 AND b{number} = 1" for number in range(7)]
+    assert len(Filter.parse(" OR ".join(pairs)).conjunctions) == 7
+    error = refusal(f"NOT ({' OR '.join(pairs)})")
+    assert "multiplied out, this filter has 128 alternatives, at most 64 may be" in error.problem
+    error = refusal(f"NOT ({' OR '.join(pairs[:6])})")
+    assert "multiplied out, this filter has 384 predicates, at most 256 may be" in error.problem
+    assert len(Filter.parse(f"NOT ({' OR '.join(pairs[:5])})").conjunctions) == 32
+
+
+def test_a_list_is_one_predicate_negated_or_not() -> None:
+    values = ",".join(str(number) for number in range(VALUES_MAX))
+    assert len(Filter.parse(f"NOT a IN ({values})").conjunctions) == 1
+    assert len(Filter.parse(f"NOT (a IN ({values}) AND b NOT IN (1, 2))").conjunctions) == 2
+
+
 def test_an_exploding_filter_is_refused_with_advice() -> None:
     text = " AND ".join(f"(a{number} = 1 OR b{number} = 1)" for number in range(7))
     error = refusal(text)

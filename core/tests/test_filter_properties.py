@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mqloom.core.errors import FilterError
 from mqloom.core.filter import And, Filter, Or, evaluate_predicate, lookup, restriction_of, value_test
+from mqloom.core.filter.ranges import number_after, number_before
 from mqloom.core.filter.syntax import negation, predicates
 
 Raw = tuple[Any, ...]
@@ -69,7 +70,11 @@ raws = st.recursive(
     ),
     max_leaves=6,
 )
-values = st.sampled_from([*NUMBERS, *STRINGS, True, False, *ODD])
+NEAR: list[object] = [
+    *(near for number in NUMBERS for near in (number_before(number), number_after(number))),
+    *(text + end for text in STRINGS for end in ("\0", "a", "\U0010ffff")),
+]
+values = st.sampled_from([*NUMBERS, *STRINGS, True, False, *ODD, *NEAR])
 
 
 @st.composite
@@ -326,13 +331,32 @@ def test_covers_is_never_wrong(one: Raw, other: Raw, several: list[dict[str, obj
     assert wide.covers(parsed(("and", [one, other])))
 
 
+@given(raws, raws, st.lists(events(), min_size=1, max_size=20))
+@settings(max_examples=250, deadline=None)
+def test_intersects_and_equal_are_never_wrong(one: Raw, other: Raw, several: list[dict[str, object]]) -> None:
+    mine, its = parsed(one), parsed(other)
+    assert mine.intersects(its) is its.intersects(mine)
+    if mine.equal(its):
+        assert its.equal(mine)
+    for event in several:
+        holds = judged(one, event) is True, judged(other, event) is True
+        assert mine.intersects(its) or not all(holds), event
+        assert holds[0] is holds[1] or not mine.equal(its), event
+    assert mine.equal(parsed(("not", ("not", one))))
+    assert parsed(("or", [one, other])).equal(parsed(("or", [other, one])))
+
+
 same_attribute = leaf().filter(lambda raw: raw[1] == "a")
 
 
 @given(st.lists(same_attribute, min_size=1, max_size=3), st.lists(same_attribute, min_size=1, max_size=4), st.data())
 @settings(max_examples=250, deadline=None)
-def test_covers_is_never_wrong_about_one_attribute(ones: list[Raw], others: list[Raw], data: st.DataObject) -> None:
+def test_relations_are_never_wrong_about_one_attribute(ones: list[Raw], others: list[Raw], data: st.DataObject) -> None:
     wide, narrow = (parsed((word, raws_)) for word, raws_ in (("or", [*ones, ones[0]]), ("and", [*others, others[0]])))
-    if wide.covers(narrow):
-        for value in [*NUMBERS, *STRINGS, True, False, *ODD, data.draw(st.text(alphabet="ab%_\0c", max_size=5))]:
-            assert wide.matches({"a": value}) or not narrow.matches({"a": value}), value
+    covers, intersects, equal = wide.covers(narrow), wide.intersects(narrow), wide.equal(narrow)
+    drawn = data.draw(st.text(alphabet="ab%_\0c", max_size=5))
+    for value in [*NUMBERS, *STRINGS, True, False, *ODD, *NEAR, drawn]:
+        holds = wide.matches({"a": value}), narrow.matches({"a": value})
+        assert not covers or holds[0] or not holds[1], value
+        assert intersects or not all(holds), value
+        assert not equal or holds[0] is holds[1], value

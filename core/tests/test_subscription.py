@@ -62,6 +62,28 @@ def test_covering_is_never_claimed_where_it_does_not_hold(
         assert wants(wide) or not wants(narrow)
 
 
+@given(subscriptions, subscriptions, st.sampled_from(["a", "a/b", "a/b/c", "b/b", "$SYS/x"]), attributes)
+def test_what_two_both_want_makes_them_intersect(
+    one: Subscription, other: Subscription, topic: str, content: dict[str, object]
+) -> None:
+    wanted = [topic_matches(each.topics, topic) and each.where.matches(content) for each in (one, other)]
+    assert one.intersects(other) is other.intersects(one)
+    assert one.intersects(other) or not all(wanted)
+    assert not one.equal(other) or wanted[0] is wanted[1]
+
+
+def test_they_intersect_only_in_both_parts() -> None:
+    one = Subscription.parse("a/#", "x > 1")
+    assert one.intersects(Subscription.parse("+/b", "x < 2"))
+    assert not one.intersects(Subscription.parse("b/#", "x < 2"))
+    assert not one.intersects(Subscription.parse("+/b", "x < 1"))
+
+
+def test_two_that_are_written_differently_can_be_equal() -> None:
+    assert Subscription.parse("#", "x IN (1, 2)").equal(Subscription.parse("+/#", "x = 2 OR x = 1"))
+    assert not Subscription.parse("#", "x = 1").equal(Subscription.parse("a/#", "x = 1"))
+
+
 @given(subscriptions)
 def test_everything_covers_itself(subscription: Subscription) -> None:
     assert subscription.covers(Subscription.parse(subscription.topics, str(subscription.where)))

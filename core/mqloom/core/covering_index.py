@@ -5,11 +5,10 @@ the values of those attributes that have to have one value, and by the bounds of
 left is compared in full.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
-from mqloom.core.dominance import Dominance, Point
+from mqloom.core.dominance import Dominance
 from mqloom.core.filter import Form, Outline, Scalar
 from mqloom.core.subscription import Subscription
 from mqloom.core.topic_tree import TopicTree
@@ -156,11 +155,7 @@ class _Shelves:
 
 
 class _Shelf:
-    """The outlines of one form, by topics, then by the values of the attributes with one, then by bounds.
-
-    A point is, for each attribute with bounds, the low one and the negated high one: of two outlines, one holds the
-    other if it is nowhere above it.
-    """
+    """The outlines of one form, by topics, then by the values of the attributes with one, then by bounds."""
 
     def __init__(self, form: Form, lead: str | None) -> None:
         self.form = form
@@ -169,16 +164,16 @@ class _Shelf:
 
     def add(self, outline: Outline, number: int, subscription: Subscription) -> None:
         groups = self.by_topics.setdefault(subscription.topics, {})
-        values = self._values(outline)
+        values = self.form.key(outline.spans)
         group = groups.get(values)
         if group is None:
             group = groups[values] = Dominance()
-        group.add(self._point(outline), number, subscription)
+        group.add(self.form.point(outline.spans), number, subscription)
 
     def remove(self, outline: Outline, number: int, topics: str) -> None:
         groups = self.by_topics[topics]
-        values = self._values(outline)
-        groups[values].remove(self._point(outline), number)
+        values = self.form.key(outline.spans)
+        groups[values].remove(self.form.point(outline.spans), number)
         if not groups[values]:
             del groups[values]
             if not groups:
@@ -199,37 +194,34 @@ class _Shelf:
         if outline.form.empty:
             yield next(iter(groups.values())).any()
             return
-        group = groups.get(self._values(outline))
+        group = groups.get(self.form.key(outline.spans))
         if group is not None:
-            yield from group.not_above(self._point(outline))
+            yield from group.not_above(self.form.point(outline.spans))
 
     def within(self, topics: str, outline: Outline) -> Iterator[Subscription]:
-        """Yield those whose outlines lie in the given one, of a form that may hold this form."""
+        """Yield those whose witnesses, which stand here, lie in the outline; its form may hold this form."""
         groups, wide = self.by_topics[topics], outline.form
-        if wide.values == self.form.values and not self.form.empty:
-            group = groups.get(self._values(outline))
+        if self.form.empty:
+            chosen = list(groups.values())
+        elif wide.values == self.form.values:
+            group = groups.get(self.form.key(outline.spans))
             chosen = [] if group is None else [group]
         else:
-            places = [] if self.form.empty else [self.form.values.index(path) for path in wide.values]
+            places = [self.form.values.index(path) for path in wide.values]
             wanted = [outline.spans[path].value for path in wide.values]
-            chosen = [
-                group for values, group in groups.items() if [values[place] for place in places] == wanted or not places
-            ]
-        point = self._point(outline)
+            chosen = [group for values, group in groups.items() if [values[place] for place in places] == wanted]
+            for path in wide.bounds:
+                if path in self.form.values:
+                    low, high = outline.spans[path][3:5]
+                    chosen = [group for group in chosen if _has_value_in(group, path, low, high)]
+        point = self.form.point(outline.spans)
         for group in chosen:
             yield from group.not_below(point)
 
-    def _values(self, outline: Outline) -> _Values:
-        spans = outline.spans
-        return tuple([spans[path].value for path in self.form.values])
 
-    def _point(self, outline: Outline) -> Point:
-        """Return the bounds of the attributes that have several values here; where it has none, it holds all."""
-        point: list[float] = []
-        for path in self.form.bounds:
-            span = outline.spans.get(path)
-            point += (span.low, -span.high) if span is not None else (-math.inf, -math.inf)
-        return tuple(point)
+def _has_value_in(group: Dominance[Subscription], path: str, low: float, high: float) -> bool:
+    span = group.any().where.witness.spans[path]
+    return low <= span.low and span.high <= high
 
 
 def _remember(table: dict[Form, list[_Shelf]], form: Form, shelves: list[_Shelf]) -> None:

@@ -177,8 +177,8 @@ def _tournament(nodes: "list[_Node[Key]]") -> "list[_Node[Key]]":
     similar: dict[Hashable, list[_Node[Key]]] = {}
     for node in nodes:
         outline = node.subscription.where.witness
-        values = tuple(outline.spans[path].value for path in outline.form.values)
-        similar.setdefault((node.subscription.topics, outline.form, values), []).append(node)
+        key = node.subscription.topics, outline.form, outline.form.key(outline.spans)
+        similar.setdefault(key, []).append(node)
     for players in similar.values():
         left = _play(players)
         while 1 < len(left) <= len(players) * 3 // 4:

@@ -1,7 +1,8 @@
 """Outlines: as little of a filter as tells at once which others it surely does not cover.
 
 An outline has a span for each attribute that a conjunction restricts: of which kinds the values are, the value if
-there is only one, and else two numbers between which they lie. One holds another if each of its spans does.
+there is only one, and else two numbers between which they lie, and of strings two more, for how they end. One holds
+another if each of its spans does.
 
 A filter has many cells and one witness. The cells together hold whatever matches it: one for each alternative, and
 where an alternative lists the values of an attribute, as IN does, one for each value. The witness is a part of one
@@ -15,9 +16,10 @@ values and bounds.
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from mqloom.core.filter.ranges import Number, NumberRange, StringRange
+from mqloom.core.filter.ranges import Number, NumberRange, StringRange, after_prefix
 from mqloom.core.filter.relations import POINTS_MAX
 from mqloom.core.filter.restrictions import Box, Restriction
 from mqloom.core.filter.syntax import Scalar
@@ -39,8 +41,14 @@ class Span(NamedTuple):
     value: Scalar | None
     """The only one, if it is a number or a string; of the others the kind says which it is."""
     single: bool
-    low: float
-    high: float
+    low: float = -math.inf
+    high: float = math.inf
+    tail_low: float = -math.inf
+    tail_high: float = math.inf
+    """Of strings: the same for the strings read backwards."""
+
+
+_EVERYWHERE: Final = Span((1 << 6) - 1, None, False)
 
 
 class Trait(NamedTuple):
@@ -71,6 +79,23 @@ class Form:
         object.__setattr__(self, "by_path", dict(self.traits))
         object.__setattr__(self, "values", tuple(path for path, trait in self.traits if trait.single))
         object.__setattr__(self, "bounds", tuple(path for path, _ in bounds))
+
+    def key(self, spans: dict[str, Span]) -> tuple[Scalar | None, ...]:
+        """Return the values where this form asks for one; an outline that this form holds has the same."""
+        return tuple([spans[path].value for path in self.values])
+
+    def point(self, spans: dict[str, Span]) -> tuple[float, ...]:
+        """Return the bounds, so that those of an outline that holds another are nowhere above the other's.
+
+        High bounds are negated. What the spans do not restrict holds all.
+        """
+        point: list[float] = []
+        for path in self.bounds:
+            _, _, _, low, high, tail_low, tail_high = spans.get(path, _EVERYWHERE)
+            point += (low, -high)
+            if self.by_path[path].kinds == _STRINGS:
+                point += (tail_low, -tail_high)
+        return tuple(point)
 
     def may_hold(self, narrow: "Form") -> bool:
         """Say whether an outline of this form can hold one of the other at all."""
@@ -114,14 +139,18 @@ def witness_of(boxes: tuple[Box, ...]) -> Outline:
     if not boxes:
         return NOWHERE
     box = max(boxes, key=len)  # the more it asks, the fewer cells hold it
-    listed = {path: restriction.points(POINTS_MAX) for path, restriction in box.items()}
-    return _outline({path: points[0] if (points := listed[path]) else box[path] for path in box})
+    return _outline_of({path: _span_of_one(box[path]) for path in sorted(box)})
 
 
 def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
-    """Return the attribute with the fewest listed values, but more than one, and these."""
+    """Return the attribute with the fewest listed values, but more than one, and these.
+
+    A short range is not a list here: with a pattern, a part of it need not be known to have one value.
+    """
     best: tuple[str | None, list[Restriction]] = None, []
     for path, restriction in box.items():
+        if isinstance(restriction.numbers, NumberRange) or isinstance(restriction.strings, StringRange):
+            continue
         points = restriction.points(min(limit, POINTS_MAX))
         if points is not None and len(points) > 1 and (best[0] is None or len(points) < len(best[1])):
             best = path, points
@@ -129,13 +158,27 @@ def _listed(box: Box, limit: int) -> tuple[str | None, list[Restriction]]:
 
 
 def _outline(box: Box) -> Outline:
-    spans = {path: _span(box[path]) for path in sorted(box)}
-    traits = tuple((path, _trait(span)) for path, span in spans.items())
-    return Outline(Form(traits), spans)
+    return _outline_of({path: _span(box[path]) for path in sorted(box)})
+
+
+def _outline_of(spans: dict[str, Span]) -> Outline:
+    return Outline(_form(tuple((path, _trait(span)) for path, span in spans.items())), spans)
+
+
+@lru_cache(maxsize=1024)
+def _form(traits: tuple[tuple[str, Trait], ...]) -> Form:
+    return Form(traits)
 
 
 def _trait(span: Span) -> Trait:
     return Trait(span.kinds, span.single, span.single or span.low > -math.inf, span.single or span.high < math.inf)
+
+
+def _span_of_one(allowed: Restriction) -> Span:
+    """Return the span of the first value, if the values are listed, else that of all."""
+    span = _span(allowed)
+    points = None if span.single else allowed.points(POINTS_MAX)
+    return _span(points[0]) if points else span
 
 
 def _span(allowed: Restriction) -> Span:
@@ -151,7 +194,7 @@ def _span(allowed: Restriction) -> Span:
         return _span_of_numbers(allowed)
     if kinds == _STRINGS:
         return _span_of_strings(allowed)
-    return Span(kinds, None, kinds in (_MISSING, _FALSE, _TRUE), -math.inf, math.inf)
+    return Span(kinds, None, kinds in (_MISSING, _FALSE, _TRUE))
 
 
 def _span_of_numbers(allowed: Restriction) -> Span:
@@ -168,9 +211,14 @@ def _span_of_strings(allowed: Restriction) -> Span:
     values = allowed.strings
     if isinstance(values, StringRange):
         high = math.inf if values.end is None else _place(values.end)
-        return Span(_STRINGS, None, False, _place(values.low), high)
+        tails = [tail[::-1] for like in values.likes if (tail := like.tail)]
+        tail_low = max(map(_place, tails), default=-math.inf)
+        tail_high = min((_place(end) for tail in tails if (end := after_prefix(tail)) is not None), default=math.inf)
+        return Span(_STRINGS, None, False, _place(values.low), high, tail_low, tail_high)
     single = len(values) == 1
-    return Span(_STRINGS, min(values) if single else None, single, _place(min(values)), _place(max(values)))
+    ends = [_place(value[: -_CHARACTERS - 1 : -1]) for value in values]
+    low, high = _place(min(values)), _place(max(values))
+    return Span(_STRINGS, min(values) if single else None, single, low, high, min(ends), max(ends))
 
 
 def _float(value: Number) -> float:
@@ -184,12 +232,11 @@ def _float(value: Number) -> float:
 def _place(text: str) -> float:
     """Return where a string stands among all: of two strings, never in the wrong order.
 
-    Eight bits for each of the first characters. What a character needs more is cut off, and so is all behind it.
+    Eight bits for each of the first characters; from one that needs more on, all bits.
     """
-    place = 0
-    for index in range(_CHARACTERS):
-        code = ord(text[index]) if index < len(text) else 0
-        if code >= 255:
-            return float(((place + 1) << 8 * (_CHARACTERS - index)) - 1)
-        place = place << 8 | code
-    return float(place)
+    start, filler = text[:_CHARACTERS], b"\0"
+    try:
+        known = start.encode("latin-1")
+    except UnicodeEncodeError as error:
+        known, filler = start[: error.start].encode("latin-1"), b"\xff"
+    return float(int.from_bytes(known.ljust(_CHARACTERS, filler), "big"))

@@ -125,6 +125,8 @@ class Pattern:
         """Say whether every match of `other` is surely a match of this one."""
         if not self.code.strip(_WILDCARDS) and self.length_max is None:
             return other.length_min >= self.length_min
+        if ONE not in self.code:
+            return _has_in_order(other.code, self.code.split(ANY))
         # `%` takes in whatever stands in the other, wildcards as well; `_` takes in one character or one `_`.
         return _glob(self.code, f"[^{ANY}]")(other.code)
 
@@ -142,6 +144,22 @@ class Pattern:
 def _ordered_run(run: re.Match[str]) -> str:
     ones = ONE * run[0].count(ONE)
     return ones + ANY if ANY in run[0] else ones
+
+
+def _has_in_order(text: str, pieces: list[str]) -> bool:
+    """Say whether a text is these pieces with anything between them. The same as `_glob`, for pieces without `_`."""
+    if len(pieces) == 1:
+        return text == pieces[0]
+    first, *middle, last = pieces
+    position, end = len(first), len(text) - len(last)
+    if position > end or not text.startswith(first) or not text.endswith(last):
+        return False
+    for piece in middle:
+        found = text.find(piece, position, end)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return True
 
 
 @lru_cache(maxsize=1024)

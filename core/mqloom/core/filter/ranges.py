@@ -131,7 +131,10 @@ class StringRange:
 
     def is_like(self, pattern: Pattern) -> bool:
         """Say whether surely every member matches."""
-        return any(pattern.covers(known) for known in (Pattern.prefix(self.head), *self.likes))
+        if any(pattern.covers(known) for known in self.likes):
+            return True
+        head = self.head
+        return bool(head) and pattern.covers(Pattern.prefix(head))
 
     def is_unlike(self, pattern: Pattern) -> bool:
         """Say whether surely no member matches."""
