@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from integration_tests.mosquitto import Mosquitto
 from integration_tests.processes import Commands, Process, free_port, wait_until
+from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.wire import VERSION
 
 HOT = "symbol = 'YHOO' AND volume > 300000"
@@ -167,6 +169,19 @@ def test_a_gateway_that_is_killed_comes_back_and_serves_the_same_subscribers(fed
     assert volumes(process) == [300001, 300002]
 
 
+def test_what_is_published_while_a_gateway_is_away_arrives_when_it_is_back(federation: Federation) -> None:
+    here, there = federation.subscribe("MOSQUITTO", HOT), federation.subscribe("EMBEDDED", HOT)
+    federation.gateways["MOSQUITTO"].end(signal.SIGKILL)
+    here.wait_for_log("gone")  # so says the last will of the gateway
+    for volume in range(300001, 300011):
+        federation.publish("MOSQUITTO", "YHOO", volume)
+    federation.start("MOSQUITTO")
+    for process in (here, there):
+        process.wait_for_output(10)
+        process.end(signal.SIGINT)
+        assert volumes(process) == list(range(300001, 300011))
+
+
 def test_random_bytes_on_every_topic_of_ours_cost_nobody_anything(federation: Federation, plain: PlainClient) -> None:
     process = federation.subscribe("EMBEDDED", HOT)
     randomness = random.Random(7)
@@ -174,6 +189,7 @@ def test_random_bytes_on_every_topic_of_ours_cost_nobody_anything(federation: Fe
     topics = [
         *(f"{own}/{rest}" for rest in ("link/EMBEDDED", "link/EMBEDDED/urgent", "link/STRANGER", "link/%zz", "sub/x")),
         *(f"{own}/{rest}" for rest in ("sub/%", "out/x", "ctl/x", "dead/x", "subs", "park/x", "what")),
+        "mqloom/v1/MOSQUITTO/status",
         "mqloom/v1/STRANGER/status",
         "mqloom/v2/MOSQUITTO/sub/x",
     ]
@@ -181,6 +197,7 @@ def test_random_bytes_on_every_topic_of_ours_cost_nobody_anything(federation: Fe
         for size in (0, 1, 10, 1000, 100_000):
             plain.publish(topic, randomness.randbytes(size))
             plain.publish(topic, bytes([VERSION]) + randomness.randbytes(size))
+    time.sleep(LINK_GRACE_S + 1)  # whatever would cut a link has cut it by then
     federation.publish("MOSQUITTO", "YHOO", 300001)
     process.wait_for_output(1)
     process.end(signal.SIGINT)
@@ -189,6 +206,7 @@ def test_random_bytes_on_every_topic_of_ours_cost_nobody_anything(federation: Fe
     assert any(name.startswith("frames_refused.malformed") for name in counted), counted
     assert any(name.startswith("frames_refused.version") for name in counted), counted
     assert any(name.startswith("frames_refused.stranger") for name in counted), counted
+    assert any(name.startswith("frames_refused.status") for name in counted), counted
     assert any(name.startswith("subscriptions_refused.record") for name in counted), counted
 
 
