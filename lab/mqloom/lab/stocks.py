@@ -8,7 +8,7 @@ import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Quote = Mapping[str, object]
 Comparator = Literal["=", "<", ">"]
@@ -29,7 +29,7 @@ SYMBOLS: Final = (
 TEMPLATES: Final[dict[str, int]] = {"high": 20, "low": 20, "volume": 20, "symbol": 34, "any volume": 5, "all": 1}
 """The paper's six templates of subscriptions, and how many of a hundred are of each."""
 
-_COMPARE: Final[dict[Comparator, Callable[[object, object], bool]]] = {
+_COMPARE: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "<": operator.lt,
     ">": operator.gt,
