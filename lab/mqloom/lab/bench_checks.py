@@ -2,9 +2,9 @@
 
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from mqloom.lab.peers import DESTINATIONS, Peer
 from mqloom.lab.workloads import Workload
@@ -63,7 +63,7 @@ class Truth:
     def _compare(self, peer: Peer, when: str) -> list[Disagreement]:
         found = []
         for number, right, answer in zip(self.numbers, self._ids, peer.answers(self.numbers), strict=True):
-            given = _plain(answer)
+            given = plain_ids(answer)
             if peer.gives_destinations:
                 expected = {id_ % DESTINATIONS for id_ in right}
                 extra = set(given) - expected if self._is_whole else set()
@@ -78,8 +78,9 @@ class Truth:
         return found
 
 
-def _plain(answer: Collection[int]) -> list[int]:
-    return [int(each) for each in answer]
+def plain_ids(answer: Collection[Hashable]) -> list[int]:
+    """Return the ids of an answer as integers of Python's own, whatever numpy or the engine calls them."""
+    return [int(cast(int, each)) for each in answer]
 
 
 def _some(ids: list[int]) -> str:

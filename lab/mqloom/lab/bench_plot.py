@@ -50,6 +50,8 @@ def curves_of(results: Sequence[Result]) -> dict[tuple[str, str], Curve]:
     curves: dict[tuple[str, str], Curve] = {}
     for result in results:
         for row in result.rows:
+            if row.engine == OURS and row.mode not in _OURS:
+                continue  # too near to another
             curves.setdefault((row.engine, row.mode), []).append((result.plan.subscriptions, row.events_per_s))
     return curves
 

@@ -63,7 +63,7 @@ def view(result: Result) -> RenderableType:
         f"insert {costs.insert_us:.1f} µs, delete {costs.delete_us:.1f} µs",
         f"a match right after an insert {costs.match_after_insert_us:.1f} µs",
         f"bytes a subscription: {_listed(bytes_by)}",
-        "matches: ids, or destinations, for an event; ratio: to the fastest that is not ours",
+        "matches: ids, or destinations, an event; ratio: to the fastest that is not ours",
         *(f"{name} did not take part: {why}" for name, why in result.missing.items()),
         *_verdict(result),
     ]
