@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -88,13 +89,18 @@ def plan(workload: str, subscriptions: int = 60, without: frozenset[str] = SLOW_
     )
 
 
+def run(plan: Plan, make_engine: Callable[[], ContentEngine]) -> Result:
+    with tempfile.TemporaryDirectory() as folder:
+        return measure(plan, make_engine, Path(folder))
+
+
 def wrong_modes(make_engine: Callable[[], ContentEngine]) -> set[str]:
-    return {each.mode for each in measure(plan("stock"), make_engine).disagreements}
+    return {each.mode for each in run(plan("stock"), make_engine).disagreements}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_all_peers_agree_with_brute_force(workload: str) -> None:
-    result = measure(plan(workload, 300), Engine)
+    result = run(plan(workload, 300), Engine)
     assert result.disagreements == []
     assert result.checked_events == 40
 
@@ -112,7 +118,7 @@ def test_an_engine_that_sends_where_nobody_asked_is_found_out() -> None:
 
 
 def test_an_engine_that_goes_wrong_with_deletes_is_found_out() -> None:
-    result = measure(plan("stock"), Stubborn)
+    result = run(plan("stock"), Stubborn)
     assert result.disagreements
     assert "after inserts and deletes: extra -1" in str(result.disagreements[0])
 
@@ -121,10 +127,10 @@ def test_the_answers_of_a_sample_of_subscriptions_are_checked_when_there_are_man
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bench_match, "BRUTE_FORCE_MAX", 50)
-    right = measure(plan("stock"), PlainEngine)
+    right = run(plan("stock"), PlainEngine)
     assert right.disagreements == []
     assert right.missing["brute force"] == "not measured over 50 subscriptions"
-    assert measure(plan("stock"), Forgetful).disagreements
+    assert run(plan("stock"), Forgetful).disagreements
 
 
 def rows_of(result: Result) -> set[tuple[str, str]]:
@@ -139,12 +145,12 @@ PLAIN_ROWS = {("numpy scan", "one by one"), ("brute force", "one by one")}
 
 
 def test_every_engine_that_can_take_part_has_a_row() -> None:
-    assert rows_of(measure(plan("stock"), PlainEngine)) == OUR_ROWS | PLAIN_ROWS
+    assert rows_of(run(plan("stock"), PlainEngine)) == OUR_ROWS | PLAIN_ROWS
 
 
 def test_the_rtree_of_pypi_takes_part_on_box() -> None:
     pytest.importorskip("rtree")
-    result = measure(plan("box"), PlainEngine)
+    result = run(plan("box"), PlainEngine)
     assert rows_of(result) == OUR_ROWS | PLAIN_ROWS | {("rtree", "one by one"), ("rtree", "batched")}
     assert result.missing == {"boost r-tree": "left out, as asked"}
 
@@ -152,7 +158,7 @@ def test_the_rtree_of_pypi_takes_part_on_box() -> None:
 def test_peers_that_are_not_installed_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rtree", None)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    result = measure(plan("box", without=frozenset()), PlainEngine)
+    result = run(plan("box", without=frozenset()), PlainEngine)
     assert rows_of(result) == OUR_ROWS | PLAIN_ROWS
     assert result.missing == {
         "rtree": "PyPI's rtree is not installed; pip install rtree",
@@ -161,13 +167,13 @@ def test_peers_that_are_not_installed_are_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_ratios_are_to_the_fastest_that_is_not_ours() -> None:
-    rows = measure(plan("stock"), PlainEngine).rows
+    rows = run(plan("stock"), PlainEngine).rows
     best = max(row.events_per_s for row in rows if row.engine != "mqloom")
     assert [row.ratio_to_best_other for row in rows] == [row.events_per_s / best for row in rows]
 
 
 def test_without_any_other_there_is_no_ratio() -> None:
-    rows = measure(plan("stock", without=frozenset(("numpy scan", "brute force"))), PlainEngine).rows
+    rows = run(plan("stock", without=frozenset(("numpy scan", "brute force"))), PlainEngine).rows
     assert {row.ratio_to_best_other for row in rows} == {None}
 
 
@@ -178,7 +184,7 @@ def test_the_engine_is_left_with_what_it_had() -> None:
         made.append(PlainEngine())
         return made[-1]
 
-    result = measure(plan("stock"), make)
+    result = run(plan("stock"), make)
     workload = build_workload("stock", 60, 1, seed=1)
     for engine in made:
         assert {id_: where for id_, (where, _) in engine.kept.items()} == dict(enumerate(workload.filters))
@@ -265,8 +271,8 @@ def test_a_plot_that_cannot_be_written_is_refused(tmp_path: Path, name: str, pro
 
 def test_a_peer_left_out_at_one_size_has_a_shorter_curve(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    few = measure(plan("stock", 20), PlainEngine)
-    many = measure(plan("stock", 40, without=frozenset(("brute force",))), PlainEngine)
+    few = run(plan("stock", 20), PlainEngine)
+    many = run(plan("stock", 40, without=frozenset(("brute force",))), PlainEngine)
     curves = curves_of([few, many])
     assert len(curves["brute force", "one by one"]) == 1
     assert len(curves["numpy scan", "one by one"]) == 2

@@ -7,7 +7,6 @@ like a slow one. As in `timeit`, the garbage collector rests during laps.
 
 import gc
 import random
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -95,15 +94,17 @@ class _Field:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def measure(plan: Plan, make_engine: Callable[[], ContentEngine], tell: Tell = lambda text: None) -> Result:
-    """Run the measurement. Deterministic but for the clock."""
+def measure(
+    plan: Plan, make_engine: Callable[[], ContentEngine], folder: Path, tell: Tell = lambda text: None
+) -> Result:
+    """Run the measurement; a program that has to be compiled goes into the folder, and is taken from there."""
     tell("workload")
     workload = build_workload(plan.workload, plan.subscriptions, plan.events, plan.seed)
     tell("our engine")
     # First of all, while nobody else has had the filters work anything out that they keep.
     engine, build = build_engine(make_engine, workload)
     with ExitStack() as stack:
-        taking_part = _others(plan, workload, stack, tell)
+        taking_part = _others(plan, workload, stack, folder, tell)
         peers = our_peers(engine, workload.events) + taking_part.peers
         tell("check")
         truth = Truth(workload, random.Random(plan.seed), BRUTE_FORCE_MAX)  # noqa: S311 - a sample, not a secret
@@ -129,10 +130,10 @@ def measure(plan: Plan, make_engine: Callable[[], ContentEngine], tell: Tell = l
     )
 
 
-def _others(plan: Plan, workload: Workload, stack: ExitStack, tell: Tell) -> _Field:
+def _others(plan: Plan, workload: Workload, stack: ExitStack, folder: Path, tell: Tell) -> _Field:
     """Build all others that can take part."""
     found = _Field()
-    for name, build in _builders(plan, workload, stack):
+    for name, build in _builders(plan, workload, folder):
         tell(name)
         if name in plan.without:
             found.missing[name] = "left out, as asked"
@@ -146,7 +147,7 @@ def _others(plan: Plan, workload: Workload, stack: ExitStack, tell: Tell) -> _Fi
     return found
 
 
-def _builders(plan: Plan, workload: Workload, stack: ExitStack) -> Iterator[tuple[str, Callable[[], Iterator[Peer]]]]:
+def _builders(plan: Plan, workload: Workload, folder: Path) -> Iterator[tuple[str, Callable[[], Iterator[Peer]]]]:
     filters, events = workload.filters, workload.events
 
     def scan() -> Iterator[Peer]:
@@ -163,7 +164,6 @@ def _builders(plan: Plan, workload: Workload, stack: ExitStack) -> Iterator[tupl
         yield RTreeBatched(tree, events)
 
     def boost() -> Iterator[Peer]:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqloom-bench-")))
         yield BoostPeer(compile_boost(folder), filters, events)
 
     yield "numpy scan", scan

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import pairwise
-from math import log
+from math import exp, log
 from pathlib import Path
 from typing import Final
 
@@ -62,7 +61,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
     figure = Figure(figsize=(9.5, 5.6), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    ends: list[tuple[float, str, str]] = []
+    ends: list[tuple[int, float, str, str]] = []
     for (engine, mode), curve in curves_of(results).items():
         sizes, rates = zip(*curve, strict=True)
         if engine == OURS:
@@ -71,7 +70,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
             (color, marker), line, width = _OTHERS[engine, mode], "--", 1.3
         axes.plot(sizes, rates, color=color, marker=marker, linestyle=line, linewidth=width, markersize=5)
         name = f"{engine}, {mode}" if engine == OURS or mode != "one by one" else engine
-        ends.append((rates[-1], name, color))
+        ends.append((sizes[-1], rates[-1], name, color))
     axes.set_xscale("log")
     axes.set_yscale("log")
     sizes_all = [result.plan.subscriptions for result in results]
@@ -85,27 +84,38 @@ def draw(results: Sequence[Result], path: Path) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     low, high = axes.get_ylim()
-    for (rate, name, color), height in zip(ends, _apart([rate for rate, _, _ in ends], high / low), strict=True):
+    heights = _apart([rate for _, rate, _, _ in ends], high / low)
+    for (size, rate, name, color), height in zip(ends, heights, strict=True):
         axes.annotate(
             f"{name}  {_short(rate)}",
-            xy=(sizes_all[-1], rate),
+            xy=(size, rate),
             xytext=(1.03, _share(height, low, high)),
             textcoords="axes fraction",
             color=color,
             fontsize=9,
             va="center",
-            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "alpha": 0.6},
+            arrowprops={"arrowstyle": "-", "relpos": (0, 0.5), "color": color, "linewidth": 0.6, "alpha": 0.6},
         )
     figure.savefig(path)
 
 
 def _apart(rates: Sequence[float], span: float) -> list[float]:
-    """Return where the names of the curves stand: at their ends, but not on each other."""
-    step = span**0.05
-    heights = list(rates)
-    for lower, upper in pairwise(sorted(range(len(rates)), key=lambda index: rates[index])):
-        heights[upper] = max(heights[upper], heights[lower] * step)
-    return heights
+    """Return where the names of the curves stand: near their ends, but not on each other.
+
+    Names that would overlap form a pile around the middle of their ends; piles that meet become one.
+    """
+    step = log(span) * 0.045
+    piles: list[list[int]] = []
+
+    def bottom(pile: list[int]) -> float:
+        return sum(log(rates[index]) for index in pile) / len(pile) - step * (len(pile) - 1) / 2
+
+    for index in sorted(range(len(rates)), key=lambda index: rates[index]):
+        piles.append([index])
+        while len(piles) > 1 and bottom(piles[-1]) < bottom(piles[-2]) + step * len(piles[-2]):
+            piles[-2:] = [piles[-2] + piles[-1]]
+    heights = {index: bottom(pile) + step * place for pile in piles for place, index in enumerate(pile)}
+    return [exp(heights[index]) for index in range(len(rates))]
 
 
 def _share(height: float, low: float, high: float) -> float:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,12 +67,14 @@ def bench_match(arguments: argparse.Namespace, make_engine: Callable[[], Content
     )
     if arguments.plot is not None:
         check_plot(arguments.plot)
-    result = _measure(plan, make_engine)
-    results = [result]
+    sizes = set() if arguments.plot is None else set(SIZES) - {plan.subscriptions}
+    with tempfile.TemporaryDirectory(prefix="mqloom-bench-") as folder:
+        result, *more = [
+            _measure(replace(plan, subscriptions=size), make_engine, Path(folder))
+            for size in (plan.subscriptions, *sorted(sizes))
+        ]
+    results = sorted((result, *more), key=lambda each: each.plan.subscriptions)
     if arguments.plot is not None:
-        sizes = [size for size in SIZES if size != plan.subscriptions]
-        results += [_measure(replace(plan, subscriptions=size), make_engine) for size in sizes]
-        results.sort(key=lambda each: each.plan.subscriptions)
         draw(results, arguments.plot)
     _print(arguments, result, results)
     return 1 if any(each.disagreements for each in results) else 0
@@ -91,9 +94,9 @@ def _print(arguments: argparse.Namespace, result: Result, results: list[Result])
         console.print(f"drawn: {arguments.plot}")
 
 
-def _measure(plan: Plan, make_engine: Callable[[], ContentEngine]) -> Result:
+def _measure(plan: Plan, make_engine: Callable[[], ContentEngine], folder: Path) -> Result:
     with _progress(plan) as tell:
-        return measure(plan, make_engine, tell)
+        return measure(plan, make_engine, folder, tell)
 
 
 @contextlib.contextmanager

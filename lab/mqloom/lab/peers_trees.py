@@ -93,11 +93,13 @@ class RTreeBatched(RTreePeer):
 
 
 def compile_boost(folder: Path) -> Path:
-    """Compile the program into a folder and return its path. Raises PeerMissingError."""
+    """Compile the program into a folder, if it is not there yet, and return its path. Raises PeerMissingError."""
+    source, program = folder / "boost_rtree.cpp", folder / "boost_rtree"
+    if program.exists():
+        return program
     compiler = shutil.which("g++")
     if compiler is None:
         raise PeerMissingError("g++ is not installed")
-    source, program = folder / "boost_rtree.cpp", folder / "boost_rtree"
     source.write_text(resources.files("mqloom.lab").joinpath("boost_rtree.cpp").read_text("utf-8"), "utf-8")
     command = [compiler, "-std=c++14", "-O3", "-march=native", "-DNDEBUG", "-w", "-o", str(program), str(source)]
     try:
