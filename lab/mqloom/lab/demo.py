@@ -20,12 +20,14 @@ from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
-from mqloom.lab.stocks import Market, interest
+from mqloom.lab.stocks import SYMBOLS, Market, interest
 
 LINKS = (("HUB", "WEST"), ("HUB", "EAST"), ("WEST", "COAST"), ("EAST", "ISLAND"))
 BROKERS = ("HUB", "WEST", "EAST", "COAST", "ISLAND")
 PUBLISHERS_AT = ("COAST", "HUB", "ISLAND")
 SUBSCRIBERS = 20
+COMPANIES = SYMBOLS[:24]
+"""Few enough that twenty subscribers are not left waiting for a quote."""
 SETTLE_S = 10.0
 """How long after the last quote deliveries are waited for."""
 
@@ -144,7 +146,8 @@ async def running_demo(seed: int, tell: Callable[[str], None]) -> AsyncIterator[
         subscribers = []
         for index in range(SUBSCRIBERS):
             gateway = GatewayId(BROKERS[index % len(BROKERS)])
-            subscriber = DemoSubscriber(f"subscriber-{index}", gateway, addresses[gateway], interest(randomness))
+            wanted = interest(randomness, COMPANIES)
+            subscriber = DemoSubscriber(f"subscriber-{index}", gateway, addresses[gateway], wanted)
             subscriber.open()
             subscribers.append(subscriber)
         stack.push_async_callback(_close_all, subscribers)
@@ -158,7 +161,7 @@ async def running_demo(seed: int, tell: Callable[[str], None]) -> AsyncIterator[
             await publisher.open()
             stack.push_async_callback(publisher.close)
             publishers.append(publisher)
-        yield Demo(gateways, subscribers, publishers, Market(randomness))
+        yield Demo(gateways, subscribers, publishers, Market(randomness, COMPANIES))
 
 
 @contextlib.asynccontextmanager

@@ -1,38 +1,67 @@
 """Stock quotes and the subscriptions to them, after paper 000, section 6.2; random, and the same for the same seed.
 
-Beside each subscription's text stands what it means in plain Python, written without the filter language: the check
-of a run must not lean on what it checks.
+What a subscription means is worked out here in plain Python, without the filter language: the check of a run must not
+lean on what it checks.
 """
 
+import operator
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 Quote = Mapping[str, object]
+Comparator = Literal["=", "<", ">"]
+Wanted = tuple[str, Comparator, str | int | float]
+"""Attribute, comparison, value."""
 
-SYMBOLS = (
+SYMBOLS: Final = (
     *("AAPL", "ADBE", "AMAT", "AMGN", "AMZN", "BIDU", "CSCO", "DELL", "EBAY", "EXPE", "GOOG", "INTC"),
     *("INTU", "JAVA", "LOGI", "MSFT", "NTAP", "NVDA", "ORCL", "QCOM", "RIMM", "SBUX", "SNDK", "YHOO"),
+    *("ABT", "ADSK", "AIG", "AKAM", "ALTR", "APOL", "ATVI", "AXP", "BAC", "BBBY", "BMC", "BRCM", "CA"),
+    *("CAT", "CELG", "CEPH", "CHKP", "CHRW", "CMCS", "COST", "CTAS", "CTSH", "CTXS", "CVX", "DIS", "DISH"),
+    *("ERTS", "ESRX", "FAST", "FISV", "FLEX", "FWLT", "GE", "GENZ", "GILD", "GM", "GRMN", "HD", "HOLX"),
+    *("HON", "HPQ", "IBM", "INFY", "ISRG", "JNJ", "JNPR", "JOYG", "JPM", "KLAC", "KO", "LBTY", "LINE"),
+    *("LLTC", "MCD", "MMM", "MRK", "MRVL", "MXIM", "NIHD", "ORLY", "PAYX", "PCAR", "PDCO", "PFE", "PG"),
+    *("ROST", "RYAAY", "SHLD", "SIAL", "SIRI", "SPLS", "STX", "SYMC", "TEVA", "VRSN", "XOM"),
 )
+
+TEMPLATES: Final[dict[str, int]] = {"high": 20, "low": 20, "volume": 20, "symbol": 34, "any volume": 5, "all": 1}
+"""The paper's six templates of subscriptions, and how many of a hundred are of each."""
+
+_COMPARE: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A content subscription, and its meaning."""
+    """A content subscription: all of its parts have to hold."""
 
-    where: str
-    wants: Callable[[Quote], bool]
+    parts: tuple[Wanted, ...]
+
+    @property
+    def where(self) -> str:
+        """It in the filter language."""
+        return " AND ".join(f"{path} {comparator} {_literal(value)}" for path, comparator, value in self.parts)
+
+    def wants(self, quote: Quote) -> bool:
+        """Its meaning."""
+        return all(_COMPARE[comparator](quote[path], value) for path, comparator, value in self.parts)
 
 
 @dataclass(slots=True)
 class Market:
-    """Prices that walk at random."""
+    """Quotes of some companies, each of any company with the same probability."""
 
     randomness: random.Random
+    symbols: Sequence[str] = SYMBOLS
 
     def quote(self, number: int) -> dict[str, object]:
         """Return the next quote of some company; `id` tells quotes apart."""
-        symbol = self.randomness.choice(SYMBOLS)
+        symbol = self.randomness.choice(self.symbols)
         opening = round(self.randomness.uniform(10, 90), 2)
         high = round(opening * self.randomness.uniform(1, 1.1), 2)
         low = round(opening * self.randomness.uniform(0.9, 1), 2)
@@ -48,43 +77,30 @@ class Market:
         }
 
 
-def interest(randomness: random.Random) -> Interest:
+def interest(randomness: random.Random, symbols: Sequence[str] = SYMBOLS) -> Interest:
     """Return a random subscription by the paper's six templates, with the paper's shares of them."""
-    symbol = randomness.choice(SYMBOLS)
-    price = round(randomness.uniform(20, 80), 2)
-    volume = int(randomness.lognormvariate(12, 0.5))
-    template = randomness.choices(("high", "low", "volume", "symbol", "any volume", "all"), (20, 20, 20, 34, 5, 1))[0]
+    template = randomness.choices(tuple(TEMPLATES), tuple(TEMPLATES.values()))[0]
+    # Thresholds are "a randomly chosen value of the same attribute from the stock's publication set": every other
+    # quote of the company passes one.
+    quote = Market(randomness, symbols).quote(0)
+    parts: list[Wanted] = [("class", "=", "STOCK")]
+    if template not in ("any volume", "all"):
+        parts.append(("symbol", "=", _value(quote, "symbol")))
     match template:
         case "high":
-            return Interest(
-                f"class = 'STOCK' AND symbol = '{symbol}' AND high > {price}",
-                lambda quote: quote["symbol"] == symbol and _number(quote["high"]) > price,
-            )
+            parts.append(("high", ">", _value(quote, "high")))
         case "low":
-            return Interest(
-                f"class = 'STOCK' AND symbol = '{symbol}' AND low < {price}",
-                lambda quote: quote["symbol"] == symbol and _number(quote["low"]) < price,
-            )
-        case "volume":
-            return Interest(
-                f"class = 'STOCK' AND symbol = '{symbol}' AND volume > {volume}",
-                lambda quote: quote["symbol"] == symbol and _number(quote["volume"]) > volume,
-            )
-        case "symbol":
-            return Interest(
-                f"class = 'STOCK' AND symbol = '{symbol}'",
-                lambda quote: quote["symbol"] == symbol,
-            )
-        case "any volume":
-            large = volume * 10
-            return Interest(
-                f"class = 'STOCK' AND volume > {large}",
-                lambda quote: _number(quote["volume"]) > large,
-            )
-        case _:
-            return Interest("class = 'STOCK'", lambda quote: True)
+            parts.append(("low", "<", _value(quote, "low")))
+        case "volume" | "any volume":
+            parts.append(("volume", ">", _value(quote, "volume")))
+    return Interest(tuple(parts))
 
 
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
+def _value(quote: Quote, path: str) -> str | int | float:
+    value = quote[path]
+    assert isinstance(value, str | int | float)
     return value
+
+
+def _literal(value: str | float) -> str:
+    return f"'{value}'" if isinstance(value, str) else repr(value)

@@ -1,0 +1,20 @@
+"""The content engine: which of a million filters match a publication.
+
+How the modules follow from each other:
+
+    planning    a conjunction -> where it is kept: under which keys, in which leaf, with which checks afterwards
+    keys        values -> what dicts are asked for; signatures
+    nodes       the leaves that share the same equalities
+        lists       ids with nothing more to ask
+        thresholds  ids by one bound on one attribute
+        boxes       ids by bounds on several attributes, through
+            cells       one publication at a time
+            bitmaps     many publications at a time
+    engine      all of it together
+"""
+
+from mqloom.core.filter import Filter
+from mqloom.plugins.content.engine import Engine
+from mqloom.plugins.content.matches import Matches
+
+__all__ = ["Engine", "Filter", "Matches"]

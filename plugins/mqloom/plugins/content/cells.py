@@ -1,0 +1,128 @@
+"""Boxes by cell, for one publication at a time.
+
+The bounds on an attribute are sorted once, and a bound becomes its rank among them: comparing ranks is as exact as
+comparing bounds, and ranks within a cell fit into 16 bits. Space is cut into a few slabs along each of the narrowest
+attributes; a cell is made when a publication first falls into it, of all the boxes that reach into it.
+"""
+
+from functools import reduce
+from operator import mul
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+CUT_MAX: Final = 4
+"""So many attributes are cut into slabs at most."""
+
+SLABS_MAX: Final = 8
+"""Into so many slabs each at most."""
+
+COPIES_MAX: Final = 40
+"""In so many cells a box may lie, on average."""
+
+BOXES_PER_CELL: Final = 256
+"""A cell with fewer boxes needs no cutting."""
+
+BYTES_PER_BOX_MAX: Final = 1024
+"""Cells are forgotten when they take more memory than that, and made again when needed."""
+
+_Ranks = NDArray[np.int32]
+_and = np.logical_and.reduce
+
+
+class Cells:
+    """An index of boxes, given as rows of `low, ..., -high, ...`."""
+
+    __slots__ = ("_bounds", "_bytes", "_bytes_max", "_cells", "_count", "_ends", "_lows", "_slabs", "_starts")
+
+    def __init__(self, rows: NDArray[np.float64], dimensions: int) -> None:
+        self._count = len(rows)
+        self._bounds: list[NDArray[np.float64]] = []
+        self._lows: list[_Ranks] = []
+        self._ends: list[_Ranks] = []
+        for dimension in range(dimensions):
+            self._rank(rows[:, dimension], -rows[:, dimensions + dimension])
+        self._slabs = self._choose_slabs()
+        self._starts: list[list[int]] = [
+            [-(-slab * (len(bounds) + 1) // slabs) for slab in range(slabs + 1)]
+            for bounds, slabs in zip(self._bounds, self._slabs, strict=True)
+        ]
+        self._cells: dict[tuple[int, ...], tuple[NDArray[np.signedinteger], NDArray[np.intp]]] = {}
+        self._bytes = 0
+        self._bytes_max = BYTES_PER_BOX_MAX * self._count
+
+    def _rank(self, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
+        """Rank the bounds on one attribute.
+
+        A value's position is how many bounds are not above it. A box ends before the double after its high bound: it
+        holds a value just if the rank of its low bound is less than the position, and that of its end is not.
+        """
+        unbounded = highs == np.inf
+        ends = np.nextafter(highs, np.inf)
+        bounds = np.unique(np.concatenate((lows, ends)))
+        self._bounds.append(bounds)
+        self._lows.append(np.searchsorted(bounds, lows).astype(np.int32))
+        end_ranks = np.searchsorted(bounds, ends).astype(np.int32)
+        end_ranks[unbounded] = len(bounds) + 1
+        self._ends.append(end_ranks)
+
+    def _choose_slabs(self) -> list[int]:
+        """Return into how many slabs each attribute is cut."""
+        rows = zip(self._bounds, self._lows, self._ends, strict=True)
+        widths = [float(np.mean(ends - lows)) / (len(bounds) + 1) for bounds, lows, ends in rows]
+        narrow = sorted(range(len(widths)), key=widths.__getitem__)[:CUT_MAX]
+        slabs = [1] * len(widths)
+        for size in range(2, SLABS_MAX + 1):
+            copies = reduce(mul, (size * widths[place] + 1 for place in narrow))
+            cells = size ** len(narrow)
+            if copies > COPIES_MAX or self._count * copies < BOXES_PER_CELL * cells:
+                break
+            for place in narrow:
+                slabs[place] = size
+        return slabs
+
+    def find(self, point: list[float]) -> NDArray[np.intp]:
+        """Return the indices of the boxes that hold a point."""
+        key: list[int] = []
+        low: list[int] = []
+        high: list[int] = []
+        for value, bounds, slabs, starts in zip(point, self._bounds, self._slabs, self._starts, strict=True):
+            position = int(bounds.searchsorted(value, "right"))
+            slab = position * slabs // (len(bounds) + 1)
+            position -= starts[slab]
+            key.append(slab)
+            low.append(position - 1)
+            high.append(-position)
+        place = tuple(key)
+        ranks, indices = self._cells.get(place) or self._make(place)
+        return indices[_and(ranks <= np.array((low + high), ranks.dtype)[:, None])]
+
+    def _make(self, place: tuple[int, ...]) -> tuple[NDArray[np.signedinteger], NDArray[np.intp]]:
+        inside = np.ones(self._count, bool)
+        for slab, starts, lows, ends in zip(place, self._starts, self._lows, self._ends, strict=True):
+            if len(starts) > 2:
+                inside &= lows < starts[slab + 1] - 1
+                inside &= ends >= starts[slab]
+        indices = inside.nonzero()[0]
+        widths = [starts[slab + 1] - starts[slab] for slab, starts in zip(place, self._starts, strict=True)]
+        rows = [
+            np.clip(ranks.take(indices) - starts[slab], -1, width)
+            for slab, starts, width, ranks in zip(place, self._starts, widths, self._lows, strict=True)
+        ]
+        rows += [
+            -np.clip(ranks.take(indices) - starts[slab], -1, width)
+            for slab, starts, width, ranks in zip(place, self._starts, widths, self._ends, strict=True)
+        ]
+        cell = np.array(rows, np.int16 if max(widths) < 2**15 - 1 else np.int32), indices
+        self._bytes += cell[0].nbytes + indices.nbytes + 400
+        if self._bytes > self._bytes_max:
+            self._cells.clear()
+            self._bytes = cell[0].nbytes + indices.nbytes + 400
+        self._cells[place] = cell
+        return cell
+
+    def size_bytes(self) -> int:
+        """Return the memory it takes."""
+        arrays = [*self._bounds, *self._lows, *self._ends]
+        return sum(array.nbytes for array in arrays) + self._bytes

@@ -1,0 +1,100 @@
+"""What dicts are asked for: values as keys, and signatures.
+
+A signature is the sorted tuple of the parts that a group of conjunctions tests for equality. A part is the whole value
+of an attribute, or the first or last characters of it: `LIKE 'ab%'` is an equality too.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
+
+from mqloom.core.filter import Pattern
+from mqloom.core.filter.patterns import ANY
+
+N = TypeVar("N")
+
+Get = Callable[[str], object]
+"""Returns the value at a path, or None."""
+
+Part = tuple[str, int]
+"""A path; and how many characters count: 0 all, else the first so many, or if negative the last."""
+
+Signature = tuple[Part, ...]
+
+SCALARS: Final = frozenset((str, int, float))
+"""The types whose values are their own keys. Python takes 1 for 1.0, as filters do, but also for True."""
+
+_TRUE: Final = object()
+_FALSE: Final = object()
+_NO_KEY: Final = object()
+_LENGTHS: Final = (64, 48, 32, 24, 16, 12, 8)
+
+
+def key_of(value: object) -> Hashable:
+    """Return what stands for a value in a dict: equal for two values just if the filter language calls them equal."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    # An IntEnum is equal to its number, but has another hash.
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    return _NO_KEY
+
+
+def part_key(value: object, length: int) -> Hashable:
+    """Return the key of a part of a value."""
+    if not length:
+        return value if value.__class__ in SCALARS else key_of(value)
+    if not isinstance(value, str) or len(value) < abs(length):
+        return _NO_KEY
+    return value[:length] if length > 0 else value[length:]
+
+
+def pattern_part(path: str, pattern: Pattern) -> tuple[Part, str, bool] | None:
+    """Return the part by which matches of a pattern can be found, its key, and whether that says it all; or None."""
+    head, tail = pattern.head, pattern.tail
+    length = _kept(max(len(head), len(tail)))
+    if not length:
+        return None
+    if len(head) >= len(tail):
+        return (path, length), head[:length], pattern.code == head[:length] + ANY
+    return (path, -length), tail[-length:], pattern.code == ANY + tail[-length:]
+
+
+def _kept(length: int) -> int:
+    """Return how many characters make the key: few different lengths mean few lookups."""
+    return next((kept for kept in _LENGTHS if kept <= length), length)
+
+
+def finder(signature: Signature, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
+    """Return the function that finds what is kept for a publication. `find` takes one key, or a tuple of several."""
+    if len(signature) == 1:
+        path, length = signature[0]
+        return _by_part(path, length, find) if length else _by_one(path, find)
+    if len(signature) == 2 and not signature[0][1] and not signature[1][1]:
+        return _by_two(signature[0][0], signature[1][0], find)
+    return lambda get: find(tuple(part_key(get(path), length) for path, length in signature))
+
+
+def _by_one(path: str, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
+    def found(get: Get) -> N | None:
+        value = get(path)
+        return find(value if value.__class__ in SCALARS else key_of(value))
+
+    return found
+
+
+def _by_part(path: str, length: int, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
+    return lambda get: find(part_key(get(path), length))
+
+
+def _by_two(one: str, two: str, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
+    def found(get: Get) -> N | None:
+        first, second = get(one), get(two)
+        if first.__class__ in SCALARS and second.__class__ in SCALARS:
+            return find((first, second))
+        return find((key_of(first), key_of(second)))
+
+    return found

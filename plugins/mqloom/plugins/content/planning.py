@@ -1,0 +1,362 @@
+"""Where a conjunction is kept: under which keys, in which leaf of the node there, and what is left to check.
+
+What a conjunction asks of one attribute becomes, in the order of preference:
+
+    key      one of a few values (= and IN), or the start or end of a string (LIKE)
+    range    bounds on a number
+    order    one bound on a string, or any value but one
+    presence the attribute is there, or is not
+    check    anything else: a test of its own
+
+Keys choose the node. Of the rest one thing, or all the ranges together, choose the leaf; all others are checked.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, NamedTuple, cast
+
+from mqloom.core.filter import (
+    And,
+    Comparison,
+    Conjunction,
+    Filter,
+    Like,
+    Membership,
+    Node,
+    Operator,
+    Or,
+    Predicate,
+    Presence,
+    Restriction,
+    Scalar,
+    restriction_of,
+    value_test,
+)
+from mqloom.core.filter.ranges import Number, NumberRange
+from mqloom.core.filter.syntax import predicates
+from mqloom.plugins.content.keys import Part, Signature, key_of, pattern_part
+
+EXPANSION_MAX: Final = 1024
+"""Under how many keys one conjunction is kept at most; of more INs than that allows, the others are checked."""
+
+DISJOINT_MAX: Final = 8
+"""Of filters with more conjunctions than that we do not find out that they exclude each other."""
+
+_EXACT_MAX: Final = 2**53
+
+Test = Callable[[object], bool]
+Check = tuple[str, Test]
+
+
+class Range(NamedTuple):
+    """Bounds on a number; None is no bound."""
+
+    path: str
+    low: Number | None
+    low_open: bool
+    high: Number | None
+    high_open: bool
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether there is a single bound."""
+        return self.low is None or self.high is None
+
+    def excludes(self, other: "Range") -> bool:
+        """Say whether surely no number is in both."""
+        return _below(self, other) or _below(other, self)
+
+
+class ListLeaf(NamedTuple):
+    """The leaf of those with nothing more to ask; with a path, of the publications with that attribute, or without."""
+
+    path: str | None = None
+    present: bool = True
+
+
+class ThresholdLeaf(NamedTuple):
+    """The leaf of those with one bound on one attribute, a number or a string."""
+
+    path: str
+    operator: Operator
+    textual: bool
+
+
+class BoxLeaf(NamedTuple):
+    """The leaf of those with bounds on these attributes."""
+
+    paths: tuple[str, ...]
+
+
+Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
+PLAIN: Final = ListLeaf()
+
+
+class Plan(NamedTuple):
+    """A conjunction's places: each leaf with its argument, in the node of each key."""
+
+    signature: Signature
+    keys: Sequence[Hashable]
+    leaves: Sequence[tuple[Leaf, object]]
+    checks: tuple[Check, ...]
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a conjunction asks, sorted by how it can be found."""
+
+    equal: dict[str, list[Hashable]] = field(default_factory=dict)
+    ranges: list[Range] = field(default_factory=list)
+    orders: list[Comparison] = field(default_factory=list)
+    likes: list[Like] = field(default_factory=list)
+    presences: list[Presence] = field(default_factory=list)
+    others: list[Predicate] = field(default_factory=list)
+
+    def excludes(self, other: "Draft") -> bool:
+        """Say whether surely nothing satisfies both."""
+        for path, keys in self.equal.items():
+            if path in other.equal and not set(keys) & set(other.equal[path]):
+                return True
+        return any(one.path == two.path and one.excludes(two) for one in self.ranges for two in other.ranges)
+
+
+def drafts_of(filter_: Filter) -> list[Draft]:
+    """Return what each conjunction of a filter asks, without those that are never true."""
+    tree = filter_.tree
+    if not _is_plain(tree):
+        drafts = (draft_of(conjunction) for conjunction in filter_.conjunctions)
+        return [draft for draft in drafts if draft is not None]
+    draft = draft_of(cast(Conjunction, tree.parts if isinstance(tree, And) else (tree,)))
+    return [] if draft is None else [draft]
+
+
+def paths_of(filter_: Filter) -> list[str]:
+    """Return the paths of all predicates; `filter_.attributes` would keep them."""
+    return [predicate.path for predicate in predicates(filter_.tree)]
+
+
+def are_disjoint(drafts: Sequence[Draft]) -> bool:
+    """Say whether surely nothing satisfies two of them."""
+    if len(drafts) > DISJOINT_MAX:
+        return False
+    return all(one.excludes(two) for index, one in enumerate(drafts) for two in drafts[:index])
+
+
+def _is_plain(tree: Node) -> bool:
+    if isinstance(tree, And):
+        return not any(isinstance(part, And | Or) for part in tree.parts)
+    return not isinstance(tree, Or)
+
+
+def draft_of(conjunction: Conjunction) -> Draft | None:
+    """Return what a conjunction asks, or None if it is never true."""
+    draft = Draft()
+    by_path: dict[str, list[Predicate]] = {}
+    for predicate in conjunction:
+        by_path.setdefault(predicate.path, []).append(predicate)
+    for path, asked in by_path.items():
+        if len(asked) == 1:
+            _draft_one(draft, asked[0])
+        elif not _draft_several(draft, path, asked):
+            return None
+    return draft
+
+
+def _draft_one(draft: Draft, predicate: Predicate) -> None:
+    if isinstance(predicate, Comparison):
+        _draft_comparison(draft, predicate)
+    elif isinstance(predicate, Presence):
+        draft.presences.append(predicate)
+    elif isinstance(predicate, Membership) and not predicate.negated:
+        draft.equal[predicate.path] = [key_of(value) for value in predicate.values]
+    elif isinstance(predicate, Like) and not predicate.negated:
+        draft.likes.append(predicate)
+    else:
+        draft.others.append(predicate)
+
+
+def _draft_comparison(draft: Draft, predicate: Comparison) -> None:
+    path, operator, value, kind = predicate.path, predicate.operator, predicate.value, predicate.kind
+    if operator == "=":
+        draft.equal[path] = [key_of(value) if kind == "boolean" else value]
+    elif kind == "boolean":
+        draft.equal[path] = [key_of(not value)]
+    elif kind == "string" or operator == "<>":
+        draft.orders.append(predicate)
+    elif operator in (">", ">="):
+        draft.ranges.append(Range(path, cast(Number, value), operator == ">", None, False))
+    else:
+        draft.ranges.append(Range(path, None, False, cast(Number, value), operator == "<"))
+
+
+def _draft_several(draft: Draft, path: str, predicates: list[Predicate]) -> bool:
+    """Add what several predicates ask of one attribute; False if that cannot be."""
+    merged = _merged_bounds(path, predicates)
+    if merged is None:
+        return _draft_met(draft, path, predicates)
+    low, high = merged.low, merged.high
+    if low is not None and high is not None and low >= high:
+        if low > high or merged.low_open or merged.high_open:
+            return False
+        draft.equal[path] = [low]
+        return True
+    draft.ranges.append(merged)
+    return True
+
+
+def _merged_bounds(path: str, predicates: list[Predicate]) -> Range | None:
+    """Return the range that predicates of nothing but bounds on a number make, else None."""
+    low: Number | None = None
+    high: Number | None = None
+    low_open = high_open = False
+    for predicate in predicates:
+        if not isinstance(predicate, Comparison) or predicate.kind != "number" or predicate.operator in ("=", "<>"):
+            return None
+        value, is_open = cast(Number, predicate.value), predicate.operator in ("<", ">")
+        if predicate.operator in (">", ">="):
+            if low is None or value > low:
+                low, low_open = value, is_open
+            elif value == low:
+                low_open = low_open or is_open
+        elif high is None or value < high:
+            high, high_open = value, is_open
+        elif value == high:
+            high_open = high_open or is_open
+    return Range(path, low, low_open, high, high_open)
+
+
+def _draft_met(draft: Draft, path: str, predicates: list[Predicate]) -> bool:
+    allowed = restriction_of(predicates[0])
+    for predicate in predicates[1:]:
+        allowed = allowed.meet(restriction_of(predicate))
+    if allowed == Restriction():
+        return False
+    bounds = allowed.numbers
+    if allowed.missing:
+        draft.presences.append(Presence(path, present=False))
+    elif allowed.points() is not None:
+        values: list[Scalar] = [
+            *allowed.booleans,
+            *cast(frozenset[Number], bounds),
+            *cast(frozenset[str], allowed.strings),
+        ]
+        draft.equal[path] = [key_of(value) for value in values]
+    elif isinstance(bounds, NumberRange) and not (
+        allowed.other or allowed.booleans or allowed.strings or bounds.excluded
+    ):
+        draft.ranges.append(Range(path, bounds.low, bounds.low_open, bounds.high, bounds.high_open))
+    else:
+        draft.likes += [predicate for predicate in predicates if isinstance(predicate, Like) and not predicate.negated]
+        draft.others += [predicate for predicate in predicates if not isinstance(predicate, Like) or predicate.negated]
+    return True
+
+
+def plan_of(draft: Draft, parts_max: int = 64) -> Plan:
+    """Decide where a conjunction is kept, by so many keys at most."""
+    checks: list[Check] = []
+    parts, others = _parts(draft, parts_max, checks)
+    leaves = _leaves(draft, others, checks, bool(parts))
+    if len(parts) == 1:
+        [(part, keys)] = parts.items()
+        return Plan((part,), keys, leaves, tuple(checks))
+    signature = tuple(sorted(parts))
+    return Plan(signature, list(product(*[parts[part] for part in signature])), leaves, tuple(checks))
+
+
+def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part, list[Hashable]], list[Predicate]]:
+    """Choose the keys; return them by part, and the predicates that are left over. Adds to `checks`."""
+    parts: dict[Part, list[Hashable]] = {}
+    size = 1
+    for path in sorted(draft.equal, key=lambda path: (len(draft.equal[path]), path)):
+        keys = draft.equal[path]
+        if size * len(keys) <= EXPANSION_MAX and len(parts) < parts_max:
+            size *= len(keys)
+            parts[path, 0] = keys
+        else:
+            checks.append((path, _is_among(frozenset(keys))))
+    if not draft.likes:
+        return parts, draft.others
+    others = list(draft.others)
+    for like in draft.likes:
+        found = None if parts else pattern_part(like.path, like.pattern)
+        if found is None:
+            others.append(like)
+        else:
+            part, key, exact = found
+            parts[part] = [key]
+            if not exact:
+                checks.append((like.path, value_test(like)))
+    return parts, others
+
+
+def _is_among(keys: frozenset[Hashable]) -> Test:
+    return lambda value: key_of(value) in keys
+
+
+def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: bool) -> list[tuple[Leaf, object]]:
+    """Choose the leaf; add to `checks` whatever it does not say."""
+    ranges, orders, presences = draft.ranges, draft.orders, draft.presences
+    if ranges:
+        _check(checks, orders, presences, others)
+        return _range_leaf(ranges, checks)
+    if orders:
+        orders = sorted(orders, key=lambda order: order.operator == "<>")
+        _check(checks, orders[1:], presences, others)
+        first = orders[0]
+        if first.operator != "<>":
+            return [(ThresholdLeaf(first.path, first.operator, True), first.value)]
+        textual = first.kind == "string"
+        return [(ThresholdLeaf(first.path, operator, textual), first.value) for operator in ("<", ">")]
+    if presences and not (keyed and others):
+        presences = sorted(presences, key=lambda presence: not presence.present)
+        _check(checks, presences[1:], others)
+        return [(ListLeaf(presences[0].path, presences[0].present), None)]
+    _check(checks, presences, others)
+    if keyed or not others:
+        return [(PLAIN, None)]
+    # None of the others is true of a missing attribute.
+    return [(ListLeaf(others[0].path), None)]
+
+
+def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, object]]:
+    if len(ranges) > 1 or not ranges[0].one_sided:
+        exact = sorted(range_ for range_ in ranges if _is_exact(range_.low) and _is_exact(range_.high))
+        if len(exact) > 1 or (exact and not exact[0].one_sided):
+            checks += [(range_.path, _range_test(range_)) for range_ in ranges if range_ not in exact]
+            return [(BoxLeaf(tuple(range_.path for range_ in exact)), tuple(exact))]
+        checks += [(range_.path, _range_test(range_)) for range_ in ranges]
+    path, low, low_open, high, high_open = ranges[0]
+    if low is not None:
+        return [(ThresholdLeaf(path, ">" if low_open else ">=", False), low)]
+    return [(ThresholdLeaf(path, "<" if high_open else "<=", False), high)]
+
+
+def _check(checks: list[Check], *several: Sequence[Predicate]) -> None:
+    checks += [(predicate.path, value_test(predicate)) for predicates in several for predicate in predicates]
+
+
+def _below(one: Range, two: Range) -> bool:
+    if one.high is None or two.low is None:
+        return False
+    return one.high < two.low or (one.high == two.low and (one.high_open or two.low_open))
+
+
+def _is_exact(bound: Number | None) -> bool:
+    """Say whether a double is exactly this number."""
+    if bound is None or isinstance(bound, float) or -_EXACT_MAX <= bound <= _EXACT_MAX:
+        return True
+    try:
+        return float(bound) == bound
+    except OverflowError:
+        return False
+
+
+def _range_test(range_: Range) -> Test:
+    bounds = NumberRange(range_.low, range_.high, range_.low_open, range_.high_open)
+
+    def test(value: object) -> bool:
+        # Every comparison with NaN is false, so that it would seem to lie within any bounds.
+        return isinstance(value, int | float) and not isinstance(value, bool) and value == value and value in bounds  # noqa: PLR0124
+
+    return test

@@ -1,0 +1,116 @@
+"""Leaves of subscriptions with one bound on one attribute: sorted, so that a match is a slice."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable
+from itertools import accumulate
+from operator import or_
+from sys import getsizeof
+from typing import Any, Final
+
+from mqloom.core.filter import Operator
+from mqloom.plugins.content.entries import Entry, Mask, number_of
+
+SORTED_AT_ONCE_MAX: Final = 2048
+"""In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
+
+_FEW: Final = 16
+"""So many waiting ones are inserted one by one."""
+
+_SEARCH: Final[dict[Operator, tuple[Callable[[list[Any], Any], int], bool]]] = {
+    ">": (bisect_left, False),
+    ">=": (bisect_right, False),
+    "<": (bisect_right, True),
+    "<=": (bisect_left, True),
+}
+"""Where the thresholds that a value passes end, or if True begin."""
+
+
+class Thresholds:
+    """Items by threshold. `thresholds`, `items` stay the same lists; a match may read them after `settle`."""
+
+    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "search", "tail", "thresholds")
+
+    def __init__(self, operator: Operator) -> None:
+        self.search, self.tail = _SEARCH[operator]
+        self.thresholds: list[Any] = []
+        self.items: list[Hashable] = []
+        self._entries: list[Entry] = []
+        self._waiting: list[tuple[Any, Hashable, Entry]] = []
+        self._loosest: dict[Mask, Any] | None = None
+        self._steps: tuple[list[Any], list[Mask]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.items) + len(self._waiting)
+
+    def add(self, entry: Entry, item: Hashable, threshold: Any) -> None:
+        """Take an item in."""
+        if len(self.items) < SORTED_AT_ONCE_MAX:
+            self._insert(threshold, item, entry)
+        else:
+            self._waiting.append((threshold, item, entry))
+        if self._loosest is not None and entry.bit:
+            self._loosen(self._loosest, entry.bit, threshold)
+
+    def remove(self, entry: Entry, threshold: Any) -> None:
+        """Forget an entry's item."""
+        if self._waiting:
+            self.settle()
+        # Items of one threshold lie in the order in which they came.
+        low = bisect_left(self.thresholds, threshold)
+        high = bisect_right(self.thresholds, threshold, low)
+        index = low if high == low + 1 else bisect_left(self._entries, entry.number, low, high, key=number_of)
+        assert self._entries[index] is entry
+        del self.thresholds[index], self.items[index], self._entries[index]
+        if self._loosest is not None and entry.bit and self._loosest[entry.bit] == threshold:
+            self._loosest = self._steps = None
+
+    def settle(self) -> None:
+        """Sort in what waits."""
+        waiting, self._waiting = self._waiting, []
+        if len(waiting) <= _FEW:
+            for threshold, item, entry in waiting:
+                self._insert(threshold, item, entry)
+            return
+        rows = [*zip(self.thresholds, self.items, self._entries, strict=True), *waiting]
+        rows.sort(key=lambda row: row[0])
+        self.thresholds[:], self.items[:], self._entries[:] = (list(column) for column in zip(*rows, strict=True))
+
+    def _insert(self, threshold: Any, item: Hashable, entry: Entry) -> None:
+        index = bisect_right(self.thresholds, threshold)
+        self.thresholds.insert(index, threshold)
+        self.items.insert(index, item)
+        self._entries.insert(index, entry)
+
+    def mask(self, value: Any) -> Mask:
+        """Return the destinations of those whose threshold the value passes."""
+        thresholds, masks = self._steps or self._make_steps()
+        index = self.search(thresholds, value)
+        if self.tail:
+            return masks[index] if index < len(masks) else 0
+        return masks[index - 1] if index else 0
+
+    def _make_steps(self) -> tuple[list[Any], list[Mask]]:
+        """Keep each destination's loosest threshold, in order, with the destinations that are reached so far."""
+        loosest = self._loosest
+        if loosest is None:
+            loosest = self._loosest = {}
+            rows = list(zip(self.thresholds, self._entries, strict=True))
+            for threshold, entry in rows if self.tail else reversed(rows):
+                if entry.bit:
+                    loosest[entry.bit] = threshold
+        pairs = sorted((threshold, bit) for bit, threshold in loosest.items())
+        bits = [bit for _, bit in pairs]
+        masks = list(accumulate(reversed(bits), or_))[::-1] if self.tail else list(accumulate(bits, or_))
+        self._steps = [threshold for threshold, _ in pairs], masks
+        return self._steps
+
+    def _loosen(self, loosest: dict[Mask, Any], bit: Mask, threshold: Any) -> None:
+        known = loosest.get(bit)
+        if known is None or (threshold > known if self.tail else threshold < known):
+            loosest[bit] = threshold
+            self._steps = None
+
+    def size_bytes(self) -> int:
+        """Return the memory it takes, with the thresholds, without the ids."""
+        lists = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries, self._waiting)))
+        return lists + sum(map(getsizeof, self.thresholds))
