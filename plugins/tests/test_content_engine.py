@@ -20,9 +20,40 @@ Raw = tuple[Any, ...]
 PATHS = ["a", "b", "c.d", "c.d.e", "weird name"]
 NUMBERS: list[int | float] = [
     *(-1, 0, 1, 1.5, 2, -0.1, math.nextafter(1.5, 2), 5e-324, 1e300, 1.7976931348623157e308),
-    *(2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, -(2**53) - 1, 2**63 - 1, 2**63, 2**63 + 1, 10**22, 10**23, 2**2000, -(2**2000)),
+    *(
+        2**53 - 1,
+        2**53,
+        2**53 + 1,
+        2**53 + 2,
+        -(2**53) - 1,
+        2**63 - 1,
+        2**63,
+        2**63 + 1,
+        10**22,
+        10**23,
+        2**2000,
+        -(2**2000),
+    ),
 ]
-STRINGS = ["", "a", "ab", "abc", "b", "aba", "%", "_", "\\", "a%", "it's", "é", "\U0001f600", "a\0", "x" * 40, "x" * 41, "x" * 70 + "y"]
+STRINGS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "aba",
+    "%",
+    "_",
+    "\\",
+    "a%",
+    "it's",
+    "é",
+    "\U0001f600",
+    "a\0",
+    "x" * 40,
+    "x" * 41,
+    "x" * 70 + "y",
+]
 PATTERNS = [
     "a%",
     "%a",
@@ -85,7 +116,9 @@ def events(draw: st.DrawFn) -> dict[str, object]:
         if draw(st.integers(0, 4)):
             event[path] = draw(values)
     if draw(st.booleans()):
-        event["c"] = draw(st.one_of(values, st.fixed_dictionaries({"d": values | st.fixed_dictionaries({"e": values})}), st.just({})))
+        event["c"] = draw(
+            st.one_of(values, st.fixed_dictionaries({"d": values | st.fixed_dictionaries({"e": values})}), st.just({}))
+        )
     return event
 
 
@@ -123,7 +156,6 @@ def written(raw: Raw) -> str:
     raise AssertionError(raw)
 
 
-
 def filter_of(raw: Raw) -> Filter:
     try:
         return Filter.parse(written(raw))
@@ -133,7 +165,9 @@ def filter_of(raw: Raw) -> Filter:
 
 
 # Conjunctions of bounds, which random trees seldom are.
-bounds = st.tuples(st.just("compare"), paths, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(NUMBERS), st.just(False))
+bounds = st.tuples(
+    st.just("compare"), paths, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(NUMBERS), st.just(False)
+)
 equalities = st.tuples(st.just("compare"), paths, st.just("="), literals, st.just(False))
 conjunctions = st.tuples(st.just("and"), st.lists(bounds | bounds | equalities, min_size=2, max_size=6))
 filters = st.one_of(st.just(Filter.ALL), raws.map(filter_of), raws.map(filter_of), conjunctions.map(filter_of))

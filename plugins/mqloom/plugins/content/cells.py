@@ -7,7 +7,7 @@ attributes; a cell is made when a publication first falls into it, of all the bo
 
 from functools import reduce
 from operator import mul
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ BYTES_PER_BOX_MAX: Final = 1024
 """Cells are forgotten when they take more memory than that, and made again when needed."""
 
 _Ranks = NDArray[np.int32]
+_Cell = tuple[NDArray[Any], NDArray[np.intp]]
 _and = np.logical_and.reduce
 
 
@@ -48,7 +49,7 @@ class Cells:
             [-(-slab * (len(bounds) + 1) // slabs) for slab in range(slabs + 1)]
             for bounds, slabs in zip(self._bounds, self._slabs, strict=True)
         ]
-        self._cells: dict[tuple[int, ...], tuple[NDArray[np.signedinteger], NDArray[np.intp]]] = {}
+        self._cells: dict[tuple[int, ...], _Cell] = {}
         self._bytes = 0
         self._bytes_max = BYTES_PER_BOX_MAX * self._count
 
@@ -98,7 +99,7 @@ class Cells:
         ranks, indices = self._cells.get(place) or self._make(place)
         return indices[_and(ranks <= np.array((low + high), ranks.dtype)[:, None])]
 
-    def _make(self, place: tuple[int, ...]) -> tuple[NDArray[np.signedinteger], NDArray[np.intp]]:
+    def _make(self, place: tuple[int, ...]) -> _Cell:
         inside = np.ones(self._count, bool)
         for slab, starts, lows, ends in zip(place, self._starts, self._lows, self._ends, strict=True):
             if len(starts) > 2:
@@ -114,7 +115,7 @@ class Cells:
             -np.clip(ranks.take(indices) - starts[slab], -1, width)
             for slab, starts, width, ranks in zip(place, self._starts, widths, self._ends, strict=True)
         ]
-        cell = np.array(rows, np.int16 if max(widths) < 2**15 - 1 else np.int32), indices
+        cell: _Cell = np.array(rows, np.int16 if max(widths) < 2**15 - 1 else np.int32), indices
         self._bytes += cell[0].nbytes + indices.nbytes + 400
         if self._bytes > self._bytes_max:
             self._cells.clear()
@@ -124,5 +125,5 @@ class Cells:
 
     def size_bytes(self) -> int:
         """Return the memory it takes."""
-        arrays = [*self._bounds, *self._lows, *self._ends]
+        arrays: list[NDArray[Any]] = [*self._bounds, *self._lows, *self._ends]
         return sum(array.nbytes for array in arrays) + self._bytes

@@ -14,7 +14,7 @@ Keys choose the node. Of the rest one thing, or all the ranges together, choose 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from mqloom.core.filter import (
     And,
@@ -91,6 +91,7 @@ class BoxLeaf(NamedTuple):
 
 Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
 PLAIN: Final = ListLeaf()
+_PLAIN_ONLY: Final[tuple[tuple[Leaf, Any], ...]] = ((PLAIN, None),)
 
 
 class Plan(NamedTuple):
@@ -98,7 +99,7 @@ class Plan(NamedTuple):
 
     signature: Signature
     keys: Sequence[Hashable]
-    leaves: Sequence[tuple[Leaf, object]]
+    leaves: Sequence[tuple[Leaf, Any]]
     checks: tuple[Check, ...]
 
 
@@ -119,6 +120,36 @@ class Draft:
             if path in other.equal and not set(keys) & set(other.equal[path]):
                 return True
         return any(one.path == two.path and one.excludes(two) for one in self.ranges for two in other.ranges)
+
+
+def plan_quickly(filter_: Filter) -> Plan | None:
+    """Return the same plan as one gets the long way, for the most frequent filters: equalities and perhaps a bound."""
+    tree = filter_.tree
+    equal: dict[str, Hashable] = {}
+    bound: Comparison | None = None
+    for predicate in tree.parts if tree.__class__ is And else (tree,):
+        if predicate.__class__ is not Comparison:
+            return None
+        path = predicate.path
+        operator = predicate.operator
+        if path in equal or "." in path or predicate.kind == "boolean":
+            return None
+        if operator == "=":
+            equal[path] = predicate.value
+        elif bound is None and operator != "<>":
+            bound = predicate
+        else:
+            return None
+    leaves = _PLAIN_ONLY
+    if bound is not None:
+        if bound.path in equal:
+            return None
+        leaves = ((ThresholdLeaf(bound.path, bound.operator, bound.kind == "string"), bound.value),)
+    if len(equal) == 1:
+        [(path, key)] = equal.items()
+        return Plan(((path, 0),), (key,), leaves, ())
+    paths = sorted(equal)
+    return Plan(tuple([(path, 0) for path in paths]), (tuple([equal[path] for path in paths]),), leaves, ())
 
 
 def drafts_of(filter_: Filter) -> list[Draft]:
@@ -145,7 +176,7 @@ def are_disjoint(drafts: Sequence[Draft]) -> bool:
 
 def _is_plain(tree: Node) -> bool:
     if isinstance(tree, And):
-        return not any(isinstance(part, And | Or) for part in tree.parts)
+        return not any(isinstance(part, (And, Or)) for part in tree.parts)
     return not isinstance(tree, Or)
 
 
@@ -279,8 +310,8 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
         return parts, draft.others
     others = list(draft.others)
     for like in draft.likes:
-        found = None if parts else pattern_part(like.path, like.pattern)
-        if found is None:
+        found = pattern_part(like.path, like.pattern) if len(parts) < parts_max else None
+        if found is None or any(length for _, length in parts):
             others.append(like)
         else:
             part, key, exact = found
@@ -294,7 +325,7 @@ def _is_among(keys: frozenset[Hashable]) -> Test:
     return lambda value: key_of(value) in keys
 
 
-def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: bool) -> list[tuple[Leaf, object]]:
+def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: bool) -> list[tuple[Leaf, Any]]:
     """Choose the leaf; add to `checks` whatever it does not say."""
     ranges, orders, presences = draft.ranges, draft.orders, draft.presences
     if ranges:
@@ -319,7 +350,7 @@ def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: b
     return [(ListLeaf(others[0].path), None)]
 
 
-def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, object]]:
+def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, Any]]:
     if len(ranges) > 1 or not ranges[0].one_sided:
         exact = sorted(range_ for range_ in ranges if _is_exact(range_.low) and _is_exact(range_.high))
         if len(exact) > 1 or (exact and not exact[0].one_sided):

@@ -1,14 +1,14 @@
 """Leaves of subscriptions with one bound on one attribute: sorted, so that a match is a slice."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from itertools import accumulate
 from operator import or_
 from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import Entry, Mask, number_of
+from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, container, number_of
 
 SORTED_AT_ONCE_MAX: Final = 2048
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
@@ -28,21 +28,22 @@ _SEARCH: Final[dict[Operator, tuple[Callable[[list[Any], Any], int], bool]]] = {
 class Thresholds:
     """Items by threshold. `thresholds`, `items` stay the same lists; a match may read them after `settle`."""
 
-    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "search", "tail", "thresholds")
+    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "name", "search", "tail", "thresholds")
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, name: LeafName, operator: Operator) -> None:
+        self.name = name
         self.search, self.tail = _SEARCH[operator]
         self.thresholds: list[Any] = []
-        self.items: list[Hashable] = []
+        self.items = container(name[1])
         self._entries: list[Entry] = []
-        self._waiting: list[tuple[Any, Hashable, Entry]] = []
+        self._waiting: list[tuple[Any, Item, Entry]] = []
         self._loosest: dict[Mask, Any] | None = None
         self._steps: tuple[list[Any], list[Mask]] | None = None
 
     def __len__(self) -> int:
         return len(self.items) + len(self._waiting)
 
-    def add(self, entry: Entry, item: Hashable, threshold: Any) -> None:
+    def add(self, entry: Entry, item: Item, threshold: Any) -> None:
         """Take an item in."""
         if len(self.items) < SORTED_AT_ONCE_MAX:
             self._insert(threshold, item, entry)
@@ -73,9 +74,11 @@ class Thresholds:
             return
         rows = [*zip(self.thresholds, self.items, self._entries, strict=True), *waiting]
         rows.sort(key=lambda row: row[0])
-        self.thresholds[:], self.items[:], self._entries[:] = (list(column) for column in zip(*rows, strict=True))
+        self.thresholds[:], items, self._entries[:] = (list(column) for column in zip(*rows, strict=True))
+        del self.items[:]
+        self.items.extend(items)
 
-    def _insert(self, threshold: Any, item: Hashable, entry: Entry) -> None:
+    def _insert(self, threshold: Any, item: Item, entry: Entry) -> None:
         index = bisect_right(self.thresholds, threshold)
         self.thresholds.insert(index, threshold)
         self.items.insert(index, item)
