@@ -1,8 +1,7 @@
-"""Many boxes as rows of doubles.
+"""Many boxes as columns of doubles.
 
-Bounds are doubles exactly, or they would not be here; open ones are moved to the next double, so that all are closed.
-A box is a row `low, ..., -high, ...` and holds a point just if the row is `<=` the row `value, ..., -value, ...`.
-New boxes are compared with one by one, all in one go, until there are enough of them to index all anew.
+A box is a column `low, ..., -high, ...` and holds a point just if that is `<=` the column `value, ..., -value, ...`.
+New boxes are compared with all in one go, until there are enough of them to index all anew.
 """
 
 import math
@@ -26,11 +25,8 @@ WAITING_SHARE: Final = 48
 DEAD_SHARE: Final = 4
 """One in so many may be dead before they are purged."""
 
-_ROW: Final = 8
-"""Rows are padded to a multiple of this, so that eight answers can be read as one number."""
-
-_ALL_TRUE: Final = np.uint64(0x0101010101010101)
 _NAN: Final = math.nan
+_and = np.logical_and.reduce
 
 
 class BoxRows:
@@ -41,11 +37,11 @@ class BoxRows:
         "_bitmaps",
         "_boxes",
         "_cells",
+        "_columns",
         "_dead",
         "_dimensions",
         "_indexed",
         "_items",
-        "_rows",
         "_type",
     )
 
@@ -59,8 +55,7 @@ class BoxRows:
         self._bitmaps: Bitmaps | None = None
 
     def _allocate(self, capacity: int) -> None:
-        width = -(-2 * self._dimensions // _ROW) * _ROW
-        self._rows: NDArray[np.float64] = np.full((capacity, width), -np.inf)
+        self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
         self._items: NDArray[Any] = np.zeros(capacity, self._type)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
@@ -75,10 +70,9 @@ class BoxRows:
     def add(self, box: Box) -> None:
         """Take a box in."""
         index = box.index = len(self._boxes)
-        if index == len(self._rows):
+        if index == len(self._items):
             self._grow()
-        bounds = box.bounds
-        self._rows[index, : len(bounds)] = (*bounds[::2], *(-high for high in bounds[1::2]))
+        self._columns[:, index] = (*box.bounds[::2], *[-high for high in box.bounds[1::2]])
         self._items[index] = box.item
         self._boxes.append(box)
 
@@ -86,16 +80,16 @@ class BoxRows:
         """Forget a box. It stays where it is, but nothing is within NaN."""
         index = box.index
         self._boxes[index] = None
-        self._rows[index, 0] = _NAN
+        self._columns[0, index] = _NAN
         self._items[index] = 0
         self._alive[index] = False
         self._dead += 1
 
     def _grow(self) -> None:
-        rows, items, alive = self._rows, self._items, self._alive
-        count = len(rows)
+        columns, items, alive = self._columns, self._items, self._alive
+        count = len(items)
         self._allocate(2 * count)
-        self._rows[:count], self._items[:count], self._alive[:count] = rows, items, alive
+        self._columns[:, :count], self._items[:count], self._alive[:count] = columns, items, alive
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
@@ -116,9 +110,9 @@ class BoxRows:
         alive = self.boxes()
         count = len(alive)
         indices = np.array([box.index for box in alive], np.intp)
-        rows, items = self._rows.take(indices, axis=0), self._items.take(indices)
+        columns, items = self._columns.take(indices, axis=1), self._items.take(indices)
         self._allocate(max(8, count * 5 // 4))
-        self._rows[:count], self._items[:count] = rows, items
+        self._columns[:, :count], self._items[:count] = columns, items
         for index, box in enumerate(alive):
             box.index = index
         self._boxes = list(alive)
@@ -141,67 +135,53 @@ class BoxRows:
 
     def _find(self, point: Point) -> NDArray[np.intp]:
         if not self._indexed:
-            return self._scan(0, point)
+            return self._scan(0, point, point)
         if self._cells is None:
-            self._cells = Cells(self._rows[: self._indexed], self._dimensions)
+            self._cells = Cells(self._columns[:, : self._indexed])
         found = self._cells.find(point)
         if self._dead:
             found = found[self._alive.take(found)]
         if self._indexed < len(self._boxes):
-            found = np.concatenate((found, self._scan(self._indexed, point)))
+            found = np.concatenate((found, self._scan(self._indexed, point, point)))
         return found
 
-    def _scan(self, start: int, point: Point) -> NDArray[np.intp]:
-        return _holds(self._rows[start : len(self._boxes)], self._wide(point)).nonzero()[0] + start
+    def _scan(self, start: int, below: Point, above: Point) -> NDArray[np.intp]:
+        """Return which boxes from `start` on hold the point; of a value between two doubles, they are the two."""
+        row = np.array([*above, *[-value for value in below]])
+        found = _and(self._columns[:, start : len(self._boxes)] <= row[:, None]).nonzero()[0]
+        return cast(NDArray[np.intp], found + start if start else found)
 
     def near(self, below: Point, above: Point) -> list[Box]:
         """Return all boxes that hold a point between these two, and perhaps some others."""
-        row = [*above, *(-value for value in below)]
-        found = _holds(self._rows[: len(self._boxes)], self._padded(row)).nonzero()[0]
-        return [box for box in map(self._boxes.__getitem__, found.tolist()) if box is not None]
-
-    def _wide(self, point: Point) -> NDArray[np.float64]:
-        """Return the row that rows of boxes are compared with."""
-        return self._padded([*point, *(-value for value in point)])
-
-    def _padded(self, row: Point) -> NDArray[np.float64]:
-        return np.array(row + [0.0] * (self._rows.shape[1] - len(row)))
+        found = map(self._boxes.__getitem__, self._scan(0, below, above).tolist())
+        return [box for box in found if box is not None]
 
     def match_batch(self, points: NDArray[np.float64]) -> list[Items]:
         """Return the items whose box holds a point, for each."""
         if not self._indexed:
             return [self.match(point) for point in points.tolist()]
         if self._bitmaps is None:
-            self._bitmaps = Bitmaps(self._rows[: self._indexed], self._dimensions)
-        padding = np.zeros((len(points), self._rows.shape[1] - 2 * self._dimensions))
-        wide = np.concatenate((points, -points, padding), axis=1)
+            self._bitmaps = Bitmaps(self._columns[:, : self._indexed])
         matches: list[Items] = []
         chunk = self._bitmaps.chunk
         for start in range(0, len(points), chunk):
-            stop = start + chunk
-            which, found = self._bitmaps.find(points[start:stop])
-            right = _holds(self._rows.take(found, axis=0), wide[start:stop].take(which, axis=0)).nonzero()[0]
-            which, items = which.take(right), self._items.take(found.take(right))
-            cuts = [0, *np.searchsorted(which, np.arange(1, min(chunk, len(points) - start))).tolist(), len(items)]
+            part = points[start : start + chunk]
+            which, found = self._bitmaps.find(part)
+            if self._dead:
+                alive = self._alive.take(found).nonzero()[0]
+                which, found = which.take(alive), found.take(alive)
+            items = self._items.take(found)
+            cuts = [0, *np.searchsorted(which, np.arange(1, len(part))).tolist(), len(items)]
             matches += [items[low:high] for low, high in pairwise(cuts)]
         if self._indexed < len(self._boxes):
-            waiting = self._rows[self._indexed : len(self._boxes)]
-            for place, row in enumerate(wide):
-                found = _holds(waiting, row).nonzero()[0]
-                if len(found):
-                    matches[place] = np.concatenate((matches[place], self._items.take(found + self._indexed)))
+            for place, point in enumerate(points.tolist()):
+                waiting = self._scan(self._indexed, point, point)
+                if len(waiting):
+                    matches[place] = np.concatenate((matches[place], self._items.take(waiting)))
         return matches
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        arrays = self._rows.nbytes + self._items.nbytes + self._alive.nbytes
+        arrays = self._columns.nbytes + self._items.nbytes + self._alive.nbytes
         indexes = sum(index.size_bytes() for index in (self._cells, self._bitmaps) if index is not None)
         return getsizeof(self) + arrays + indexes + getsizeof(self._boxes)
-
-
-def _holds(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of each row whether it is nowhere greater than its point, or than the one point."""
-    answers = (rows <= points).view(np.uint64)
-    if answers.shape[1] == 1:
-        return cast(NDArray[np.bool_], answers.ravel() == _ALL_TRUE)
-    return cast(NDArray[np.bool_], (answers == _ALL_TRUE).all(axis=1))

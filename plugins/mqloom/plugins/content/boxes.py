@@ -18,7 +18,7 @@ from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.matches import SLOT_CODE
 from mqloom.plugins.content.planning import Range
 
-FEW_MAX: Final = 48
+FEW_MAX: Final = 64
 """So many boxes are gone through one by one."""
 
 _EXACT_MAX: Final = 2**53
@@ -30,12 +30,13 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_bounds", "_paths", "_rows", "name")
 
     def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
         self.name = name
         self._paths = paths
         self._few: list[Box] = []
+        self._few_bounds = [array("d") for _ in range(2 * len(paths))]
         self._rows: BoxRows | None = None
 
     def __len__(self) -> int:
@@ -57,22 +58,28 @@ class Boxes:
         if self._rows is not None:
             self._rows.add(box)
             return box
-        self._few.append(box)
+        self._keep_few([*self._few, box])
         if len(self._few) > FEW_MAX:
             self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
             for known in self._few:
                 self._rows.add(known)
-            self._few = []
+            self._keep_few([])
         return box
 
     def remove(self, _entry: Entry, box: Box) -> None:
         """Forget an item."""
         if self._rows is None:
-            self._few.remove(box)
+            self._keep_few([known for known in self._few if known is not box])
             return
         self._rows.remove(box)
         if len(self._rows) < FEW_MAX // 2:
-            self._few, self._rows = self._rows.boxes(), None
+            self._keep_few(self._rows.boxes())
+            self._rows = None
+
+    def _keep_few(self, boxes: list[Box]) -> None:
+        self._few = boxes
+        places = range(2 * len(self._paths))
+        self._few_bounds = [array("d", [box.bounds[place] for box in boxes]) for place in places]
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
@@ -136,12 +143,18 @@ class Boxes:
         return point
 
     def _match_few(self, point: Point) -> list[Box]:
-        boxes = self._few
-        place = 0
-        for value in point:
-            boxes = [box for box in boxes if box.bounds[place] <= value <= box.bounds[place + 1]]
+        bounds = self._few_bounds
+        value = point[0]
+        if len(point) == 1:
+            return [box for box, low, high in zip(self._few, *bounds, strict=True) if low <= value <= high]
+        rows = enumerate(zip(bounds[0], bounds[1], strict=True))
+        found = [index for index, (low, high) in rows if low <= value <= high]
+        place = 2
+        for value in point[1:]:
+            lows, highs = bounds[place], bounds[place + 1]
+            found = [index for index in found if lows[index] <= value <= highs[index]]
             place += 2
-        return boxes
+        return [self._few[index] for index in found]
 
     def _match_awkward(self, get: Get) -> list[Box]:
         values: Values = []
@@ -159,7 +172,7 @@ class Boxes:
         """Return the memory it takes, without the ids."""
         rows = 0 if self._rows is None else self._rows.size_bytes()
         each = 16 + 5 * 8 + 16 + getsizeof((None,) * (2 * len(self._paths))) + 2 * len(self._paths) * getsizeof(0.0)
-        return getsizeof(self) + getsizeof(self._few) + rows + each * len(self)
+        return getsizeof(self) + getsizeof(self._few) + sum(map(getsizeof, self._few_bounds)) + rows + each * len(self)
 
 
 def _box_of(entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:

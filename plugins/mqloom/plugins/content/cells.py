@@ -33,17 +33,18 @@ _and = np.logical_and.reduce
 
 
 class Cells:
-    """An index of boxes, given as rows of `low, ..., -high, ...`."""
+    """An index of boxes, given as columns of `low, ..., -high, ...`."""
 
     __slots__ = ("_bounds", "_bytes", "_bytes_max", "_cells", "_count", "_ends", "_lows", "_slabs", "_starts")
 
-    def __init__(self, rows: NDArray[np.float64], dimensions: int) -> None:
-        self._count = len(rows)
+    def __init__(self, boxes: NDArray[np.float64]) -> None:
+        self._count = boxes.shape[1]
         self._bounds: list[NDArray[np.float64]] = []
         self._lows: list[_Ranks] = []
         self._ends: list[_Ranks] = []
+        dimensions = len(boxes) // 2
         for dimension in range(dimensions):
-            self._rank(rows[:, dimension], -rows[:, dimensions + dimension])
+            self._rank(boxes[dimension], -boxes[dimensions + dimension])
         self._slabs = self._choose_slabs()
         self._starts: list[list[int]] = [
             [-(-slab * (len(bounds) + 1) // slabs) for slab in range(slabs + 1)]

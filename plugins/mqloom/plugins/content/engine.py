@@ -73,7 +73,7 @@ class Engine:
         self._next_number += 1
         self._entries[id] = entry
         plan = plan_quickly(filter)
-        if plan is None:
+        if plan is None or (len(self._tables) >= TABLES_MAX and plan.signature not in self._tables):
             self._keep_all(entry, filter)
         else:
             entry.places = tuple(self._keep(entry, plan, several=False))
@@ -103,6 +103,9 @@ class Engine:
         elif several:
             bucket = SEVERAL
         places = []
+        if not plan.signature and not self._root:
+            self._root.leaf((plan.leaves[0][0], bucket))
+            self._arrange()
         for key in plan.keys:
             node = self._node(plan.signature, key)
             for name, argument in plan.leaves:
@@ -122,7 +125,7 @@ class Engine:
             else:
                 self._unsettled.pop(leaf, None)
                 node.drop(leaf)
-                if not node and node is not self._root:
+                if not node:
                     self._prune(node)
         for path in entry.nested:
             self._use_nested(path, -1)
@@ -144,6 +147,9 @@ class Engine:
         return node
 
     def _prune(self, node: Node) -> None:
+        if node is self._root:
+            self._arrange()
+            return
         nodes = self._tables[node.signature].nodes
         del nodes[node.key]
         if not nodes:
@@ -152,7 +158,7 @@ class Engine:
 
     def _arrange(self) -> None:
         """Lay out which tables are asked: all of them, or by the attribute that they need first."""
-        self._finds = [lambda _get: self._root]
+        self._finds = [lambda _get: self._root] if self._root else []
         self._finds_by_path = {}
         if len(self._tables) <= SCANNED_TABLES_MAX:
             self._finds += [table.find for table in self._tables.values()]
@@ -187,7 +193,7 @@ class Engine:
         self._root.collect_boxes(gets, results)
         for values, get, found in zip(several, gets, results, strict=True):
             self._root.collect(get, found, boxes=False)
-            for find in self._asked(values)[1:]:
+            for find in self._asked(values)[1:]:  # the root comes first
                 node = find(get)
                 if node is not None:
                     node.collect(get, found)
@@ -244,11 +250,13 @@ class Engine:
         """Return the attributes with those that filters reach through dots."""
         found: dict[str, object] | None = None
         for head, paths in self._nested.items():
-            if isinstance(attributes.get(head), Mapping):
+            inner = attributes.get(head)
+            if inner.__class__ is dict or isinstance(inner, Mapping):
+                found = dict(attributes) if found is None else found
                 for path in paths:
                     if path not in attributes:
-                        found = dict(attributes) if found is None else found
-                        found[path] = lookup(attributes, path)
+                        rest = path[len(head) + 1 :]
+                        found[path] = lookup(attributes, path) if "." in rest else inner.get(rest)
         return attributes if found is None else found
 
     def _use_nested(self, path: str, count: int) -> None:

@@ -27,8 +27,8 @@ class _Row(NamedTuple):
     path: str
     types: frozenset[type]
     bucket: int
-    search: Callable[[list[Any], Any], int]
-    thresholds: list[Any]
+    search: Callable[[Any, Any], int]
+    thresholds: Any
     tail: bool
     items: Any
     leaf: Thresholds
@@ -65,8 +65,8 @@ class Node:
         leaf, bucket = name
         made: LeafObject
         if isinstance(leaf, ThresholdLeaf):
-            made = Thresholds(name, leaf.operator)
-            types = _TEXTS if leaf.textual else _NUMBERS
+            made = Thresholds(name, leaf)
+            types = _TEXTS if leaf.kind == "string" else _NUMBERS
             row = (leaf.path, types, bucket, made.search, made.thresholds, made.tail, made.items, made)
             self._rows.append(_Row(*row))
         elif isinstance(leaf, BoxLeaf):

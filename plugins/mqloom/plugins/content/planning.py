@@ -13,8 +13,9 @@ Keys choose the node. Of the rest one thing, or all the ranges together, choose 
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from mqloom.core.filter import (
     And,
@@ -45,6 +46,7 @@ DISJOINT_MAX: Final = 8
 
 _EXACT_MAX: Final = 2**53
 
+BoundKind = Literal["double", "number", "string"]
 Test = Callable[[object], bool]
 Check = tuple[str, Test]
 
@@ -76,11 +78,11 @@ class ListLeaf(NamedTuple):
 
 
 class ThresholdLeaf(NamedTuple):
-    """The leaf of those with one bound on one attribute, a number or a string."""
+    """The leaf of those with one bound on one attribute: of numbers those that are doubles lie by themselves."""
 
     path: str
     operator: Operator
-    textual: bool
+    kind: BoundKind
 
 
 class BoxLeaf(NamedTuple):
@@ -144,7 +146,7 @@ def plan_quickly(filter_: Filter) -> Plan | None:
     if bound is not None:
         if bound.path in equal:
             return None
-        leaves = ((ThresholdLeaf(bound.path, bound.operator, bound.kind == "string"), bound.value),)
+        leaves = ((ThresholdLeaf(bound.path, bound.operator, _kind(bound.value)), bound.value),)
     if len(equal) == 1:
         [(path, key)] = equal.items()
         return Plan(((path, 0),), (key,), leaves, ())
@@ -317,7 +319,7 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
             part, key, exact = found
             parts[part] = [key]
             if not exact:
-                checks.append((like.path, value_test(like)))
+                checks.append(_check_of(like))
     return parts, others
 
 
@@ -336,9 +338,9 @@ def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: b
         _check(checks, orders[1:], presences, others)
         first = orders[0]
         if first.operator != "<>":
-            return [(ThresholdLeaf(first.path, first.operator, True), first.value)]
-        textual = first.kind == "string"
-        return [(ThresholdLeaf(first.path, operator, textual), first.value) for operator in ("<", ">")]
+            return [(ThresholdLeaf(first.path, first.operator, "string"), first.value)]
+        kind = _kind(first.value)
+        return [(ThresholdLeaf(first.path, operator, kind), first.value) for operator in ("<", ">")]
     if presences and not (keyed and others):
         presences = sorted(presences, key=lambda presence: not presence.present)
         _check(checks, presences[1:], others)
@@ -359,12 +361,18 @@ def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, An
         checks += [(range_.path, _range_test(range_)) for range_ in ranges]
     path, low, low_open, high, high_open = ranges[0]
     if low is not None:
-        return [(ThresholdLeaf(path, ">" if low_open else ">=", False), low)]
-    return [(ThresholdLeaf(path, "<" if high_open else "<=", False), high)]
+        return [(ThresholdLeaf(path, ">" if low_open else ">=", _kind(low)), low)]
+    return [(ThresholdLeaf(path, "<" if high_open else "<=", _kind(cast(Number, high))), high)]
 
 
 def _check(checks: list[Check], *several: Sequence[Predicate]) -> None:
-    checks += [(predicate.path, value_test(predicate)) for predicates in several for predicate in predicates]
+    checks += [_check_of(predicate) for predicates in several for predicate in predicates]
+
+
+@lru_cache(maxsize=4096)
+def _check_of(predicate: Predicate) -> Check:
+    """Return the check for a predicate. Many filters share one, and a shared one stays in the processor's cache."""
+    return predicate.path, value_test(predicate)
 
 
 def _below(one: Range, two: Range) -> bool:
@@ -381,6 +389,12 @@ def _is_exact(bound: Number | None) -> bool:
         return float(bound) == bound
     except OverflowError:
         return False
+
+
+def _kind(bound: Scalar) -> BoundKind:
+    if isinstance(bound, str):
+        return "string"
+    return "double" if _is_exact(bound) else "number"
 
 
 def _range_test(range_: Range) -> Test:

@@ -1,5 +1,6 @@
 """Leaves of subscriptions with one bound on one attribute: sorted, so that a match is a slice."""
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from mqloom.core.filter import Operator
 from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 2048
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
@@ -16,7 +18,7 @@ SORTED_AT_ONCE_MAX: Final = 2048
 _FEW: Final = 16
 """So many waiting ones are inserted one by one."""
 
-_SEARCH: Final[dict[Operator, tuple[Callable[[list[Any], Any], int], bool]]] = {
+_SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
     ">": (bisect_left, False),
     ">=": (bisect_right, False),
     "<": (bisect_right, True),
@@ -30,10 +32,11 @@ class Thresholds:
 
     __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "name", "search", "tail", "thresholds")
 
-    def __init__(self, name: LeafName, operator: Operator) -> None:
+    def __init__(self, name: LeafName, leaf: ThresholdLeaf) -> None:
         self.name = name
-        self.search, self.tail = _SEARCH[operator]
-        self.thresholds: list[Any] = []
+        self.search, self.tail = _SEARCH[leaf.operator]
+        # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
+        self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(name[1])
         self._entries: list[Entry] = []
         self._waiting: list[tuple[Any, Item, Entry]] = []
@@ -74,9 +77,10 @@ class Thresholds:
             return
         rows = [*zip(self.thresholds, self.items, self._entries, strict=True), *waiting]
         rows.sort(key=lambda row: row[0])
-        self.thresholds[:], items, self._entries[:] = (list(column) for column in zip(*rows, strict=True))
-        del self.items[:]
-        self.items.extend(items)
+        columns = zip(*rows, strict=True)
+        for column, values in zip((self.thresholds, self.items, self._entries), columns, strict=True):
+            del column[:]
+            column.extend(values)
 
     def _insert(self, threshold: Any, item: Item, entry: Entry) -> None:
         index = bisect_right(self.thresholds, threshold)
@@ -116,4 +120,4 @@ class Thresholds:
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
         lists = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries, self._waiting)))
-        return lists + sum(map(getsizeof, self.thresholds))
+        return lists + (sum(map(getsizeof, self.thresholds)) if isinstance(self.thresholds, list) else 0)
