@@ -133,23 +133,23 @@ class BoxRows:
             mask |= self._boxes[index].entry.bit
         return mask
 
-    def _find(self, point: Point) -> NDArray[np.intp]:
+    def _find(self, point: Point) -> NDArray[Any]:
         if not self._indexed:
             return self._scan(0, point, point)
         if self._cells is None:
             self._cells = Cells(self._columns[:, : self._indexed])
-        found = self._cells.find(point)
+        found: NDArray[Any] = self._cells.find(point)
         if self._dead:
             found = found[self._alive.take(found)]
         if self._indexed < len(self._boxes):
             found = np.concatenate((found, self._scan(self._indexed, point, point)))
         return found
 
-    def _scan(self, start: int, below: Point, above: Point) -> NDArray[np.intp]:
+    def _scan(self, start: int, below: Point, above: Point) -> NDArray[Any]:
         """Return which boxes from `start` on hold the point; of a value between two doubles, they are the two."""
         row = np.array([*above, *[-value for value in below]])
         found = _and(self._columns[:, start : len(self._boxes)] <= row[:, None]).nonzero()[0]
-        return cast(NDArray[np.intp], found + start if start else found)
+        return cast(NDArray[Any], found + start if start else found)
 
     def near(self, below: Point, above: Point) -> list[Box]:
         """Return all boxes that hold a point between these two, and perhaps some others."""

@@ -14,12 +14,13 @@ import numpy as np
 
 from mqloom.plugins.content.box_rows import BoxRows
 from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point
+from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.matches import SLOT_CODE
 from mqloom.plugins.content.planning import Range
 
-FEW_MAX: Final = 64
-"""So many boxes are gone through one by one."""
+FEW_MAX: Final = 128
+"""So many boxes are handled without numpy."""
 
 _EXACT_MAX: Final = 2**53
 _INFINITE: Final = math.inf
@@ -30,13 +31,13 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_bounds", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_index", "_paths", "_rows", "name")
 
     def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
         self.name = name
         self._paths = paths
         self._few: list[Box] = []
-        self._few_bounds = [array("d") for _ in range(2 * len(paths))]
+        self._few_index: FewBoxes | None = None
         self._rows: BoxRows | None = None
 
     def __len__(self) -> int:
@@ -58,28 +59,24 @@ class Boxes:
         if self._rows is not None:
             self._rows.add(box)
             return box
-        self._keep_few([*self._few, box])
+        self._few.append(box)
+        self._few_index = None
         if len(self._few) > FEW_MAX:
             self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
             for known in self._few:
                 self._rows.add(known)
-            self._keep_few([])
+            self._few = []
         return box
 
     def remove(self, _entry: Entry, box: Box) -> None:
         """Forget an item."""
         if self._rows is None:
-            self._keep_few([known for known in self._few if known is not box])
+            self._few.remove(box)
+            self._few_index = None
             return
         self._rows.remove(box)
         if len(self._rows) < FEW_MAX // 2:
-            self._keep_few(self._rows.boxes())
-            self._rows = None
-
-    def _keep_few(self, boxes: list[Box]) -> None:
-        self._few = boxes
-        places = range(2 * len(self._paths))
-        self._few_bounds = [array("d", [box.bounds[place] for box in boxes]) for place in places]
+            self._few, self._rows = self._rows.boxes(), None
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
@@ -143,18 +140,9 @@ class Boxes:
         return point
 
     def _match_few(self, point: Point) -> list[Box]:
-        bounds = self._few_bounds
-        value = point[0]
-        if len(point) == 1:
-            return [box for box, low, high in zip(self._few, *bounds, strict=True) if low <= value <= high]
-        rows = enumerate(zip(bounds[0], bounds[1], strict=True))
-        found = [index for index, (low, high) in rows if low <= value <= high]
-        place = 2
-        for value in point[1:]:
-            lows, highs = bounds[place], bounds[place + 1]
-            found = [index for index in found if lows[index] <= value <= highs[index]]
-            place += 2
-        return [self._few[index] for index in found]
+        if self._few_index is None:
+            self._few_index = FewBoxes(list(self._few), len(self._paths))
+        return self._few_index.find(point)
 
     def _match_awkward(self, get: Get) -> list[Box]:
         values: Values = []
@@ -171,8 +159,9 @@ class Boxes:
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
         rows = 0 if self._rows is None else self._rows.size_bytes()
+        few = 0 if self._few_index is None else self._few_index.size_bytes()
         each = 16 + 5 * 8 + 16 + getsizeof((None,) * (2 * len(self._paths))) + 2 * len(self._paths) * getsizeof(0.0)
-        return getsizeof(self) + getsizeof(self._few) + sum(map(getsizeof, self._few_bounds)) + rows + each * len(self)
+        return getsizeof(self) + getsizeof(self._few) + few + rows + each * len(self)
 
 
 def _box_of(entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:

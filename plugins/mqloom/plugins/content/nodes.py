@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from sys import getsizeof
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.entries import CHECKED, SINGLE, Candidate, LeafName, Mask
@@ -21,17 +21,8 @@ _NUMBERS: Final = frozenset((int, float))
 _TEXTS: Final = frozenset((str,))
 
 
-class _Row(NamedTuple):
-    """What a match needs of a leaf of thresholds."""
-
-    path: str
-    types: frozenset[type]
-    bucket: int
-    search: Callable[[Any, Any], int]
-    thresholds: Any
-    tail: bool
-    items: Any
-    leaf: Thresholds
+_Row = tuple[int, Callable[[Any, Any], int], Any, bool, Any, Thresholds]
+"""What a match needs of a leaf of thresholds: bucket, search, thresholds, tail, items; and the leaf."""
 
 
 class Node:
@@ -44,7 +35,7 @@ class Node:
         self.key = key
         self._leaves: dict[LeafName, LeafObject] = {}
         self._plain: Listed | None = None
-        self._rows: list[_Row] = []
+        self._rows: list[tuple[str, frozenset[type], list[_Row]]] = []
         self._lists: list[tuple[str | None, bool, int, Listed]] = []
         self._boxes: list[tuple[int, Boxes]] = []
 
@@ -66,9 +57,8 @@ class Node:
         made: LeafObject
         if isinstance(leaf, ThresholdLeaf):
             made = Thresholds(name, leaf)
-            types = _TEXTS if leaf.kind == "string" else _NUMBERS
-            row = (leaf.path, types, bucket, made.search, made.thresholds, made.tail, made.items, made)
-            self._rows.append(_Row(*row))
+            rows = self._rows_of(leaf.path, _TEXTS if leaf.kind == "string" else _NUMBERS)
+            rows.append((bucket, made.search, made.thresholds, made.tail, made.items, made))
         elif isinstance(leaf, BoxLeaf):
             made = Boxes(name, leaf.paths)
             self._boxes.append((bucket, made))
@@ -81,12 +71,21 @@ class Node:
         self._leaves[name] = made
         return made
 
+    def _rows_of(self, path: str, types: frozenset[type]) -> list[_Row]:
+        for known_path, known_types, rows in self._rows:
+            if known_path == path and known_types is types:
+                return rows
+        self._rows.append((path, types, []))
+        return self._rows[-1][2]
+
     def drop(self, gone: LeafObject) -> None:
         """Forget a leaf that has become empty."""
         del self._leaves[gone.name]
         if gone is self._plain:
             self._plain = None
-        self._rows = [row for row in self._rows if row.leaf is not gone]
+        for _, _, rows in self._rows:
+            rows[:] = [row for row in rows if row[-1] is not gone]
+        self._rows = [group for group in self._rows if group[2]]
         self._lists = [row for row in self._lists if row[-1] is not gone]
         self._boxes = [row for row in self._boxes if row[-1] is not gone]
 
@@ -95,24 +94,26 @@ class Node:
         pieces = found[0]
         if self._plain is not None:
             pieces.append(self._plain.items)
-        for path, types, bucket, search, thresholds, tail, items, _ in self._rows:
+        for path, types, rows in self._rows:
             value = get(path)
             # NaN is not equal to itself.
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                cut = search(thresholds, value)
-                if bucket:
-                    found[bucket].extend(items[cut:] if tail else items[:cut])
-                elif tail:
-                    pieces.append(items[cut:])
-                else:
-                    pieces.append(items[:cut])
+                for bucket, search, thresholds, tail, items, _ in rows:
+                    cut = search(thresholds, value)
+                    if bucket:
+                        found[bucket].extend(items[cut:] if tail else items[:cut])
+                    else:
+                        pieces.append(items[cut:] if tail else items[:cut])
         if self._lists:
-            for place, present, bucket, listed in self._lists:
-                if place is None or (get(place) is not None) is present:
-                    _put(found, bucket, listed.items)
+            self._collect_lists(get, found)
         if boxes and self._boxes:
             for bucket, box in self._boxes:
                 _put(found, bucket, box.match(get))
+
+    def _collect_lists(self, get: Get, found: Found) -> None:
+        for path, present, bucket, listed in self._lists:
+            if path is None or (get(path) is not None) is present:
+                _put(found, bucket, listed.items)
 
     def collect_boxes(self, gets: Sequence[Get], several: Sequence[Found]) -> None:
         """Add to each publication's matches those of the boxes."""
@@ -124,16 +125,17 @@ class Node:
         """Return `mask` with the destinations that match, as soon as it is `full`; candidates are for later."""
         if self._plain is not None:
             mask |= self._plain.mask()
-        for row in self._rows:
             if mask == full:
                 return mask
-            value = get(row.path)
-            if (value.__class__ in row.types or _is_of_kind(value, row.types)) and value == value:  # noqa: PLR0124
-                if row.bucket == CHECKED:
-                    cut = row.search(row.thresholds, value)
-                    candidates += row.items[cut:] if row.tail else row.items[:cut]
-                else:
-                    mask |= row.leaf.mask(value)
+        for path, types, rows in self._rows:
+            value = get(path)
+            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
+                for bucket, search, thresholds, tail, items, leaf in rows:
+                    if bucket == CHECKED:
+                        cut = search(thresholds, value)
+                        candidates += items[cut:] if tail else items[:cut]
+                    else:
+                        mask |= leaf.mask(value)
         if mask == full or not (self._lists or self._boxes):
             return mask
         return self._reach_others(get, mask, candidates)
