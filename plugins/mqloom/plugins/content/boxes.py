@@ -6,14 +6,15 @@ That is right of values which are doubles too. For others the boxes near them ar
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from sys import getsizeof
 from typing import Any, Final
 
 import numpy as np
 
 from mqloom.plugins.content.box_rows import BoxRows
-from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point
+from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point, container
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.matches import SLOT_CODE
@@ -31,12 +32,13 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_index", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_index", "_few_items", "_paths", "_rows", "name")
 
     def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
         self.name = name
         self._paths = paths
         self._few: list[Box] = []
+        self._few_items = container(name[1])
         self._few_index: FewBoxes | None = None
         self._rows: BoxRows | None = None
 
@@ -65,7 +67,7 @@ class Boxes:
             self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
             for known in self._few:
                 self._rows.add(known)
-            self._few = []
+            self._few, self._few_items = [], container(self.name[1])
         return box
 
     def remove(self, _entry: Entry, box: Box) -> None:
@@ -87,22 +89,32 @@ class Boxes:
         """Return the items whose box holds the publication."""
         point = self._point(get)
         if point is None:
-            return self._items(self._match_awkward(get))
+            return self._listed(box.item for box in self._match_awkward(get))
         if self._rows is not None:
             return self._rows.match(point)
-        return self._items(self._match_few(point))
+        index = self._few_index or self._index_few()
+        return self._listed(compress(self._few_items, index.find(point)))
 
-    def _items(self, boxes: list[Box]) -> Items:
-        items: list[Any] = [box.item for box in boxes]
-        return items if self.name[1] == CHECKED else array(SLOT_CODE, items)
+    def _listed(self, items: Iterable[Any]) -> Items:
+        return list(items) if self.name[1] == CHECKED else array(SLOT_CODE, items)
+
+    def _index_few(self) -> FewBoxes:
+        self._few_items = self._listed(box.item for box in self._few)
+        self._few_index = FewBoxes(self._few, len(self._paths))
+        return self._few_index
 
     def mask(self, get: Get) -> Mask:
         """Return the destinations of the items whose box holds the publication."""
         point = self._point(get)
         if point is not None and self._rows is not None:
             return self._rows.mask(point)
+        boxes: Iterable[Box]
+        if point is None:
+            boxes = self._match_awkward(get)
+        else:
+            boxes = compress(self._few, (self._few_index or self._index_few()).find(point))
         mask = 0
-        for box in self._match_awkward(get) if point is None else self._match_few(point):
+        for box in boxes:
             mask |= box.entry.bit
         return mask
 
@@ -138,11 +150,6 @@ class Boxes:
                 return None
             point.append(value)
         return point
-
-    def _match_few(self, point: Point) -> list[Box]:
-        if self._few_index is None:
-            self._few_index = FewBoxes(list(self._few), len(self._paths))
-        return self._few_index.find(point)
 
     def _match_awkward(self, get: Get) -> list[Box]:
         values: Values = []

@@ -64,7 +64,8 @@ class Cells:
         holds a value just if the rank of its low bound is less than the position, and that of its end is not.
         """
         unbounded = highs == np.inf
-        ends = np.nextafter(highs, np.inf)
+        with np.errstate(over="ignore"):  # infinity comes after the greatest double, as it should
+            ends = np.nextafter(highs, np.inf)
         bounds = np.unique(np.concatenate((lows, ends)))
         self._bounds.append(array("d", bounds.tobytes()))
         self._lows.append(np.searchsorted(bounds, lows).astype(np.int32))

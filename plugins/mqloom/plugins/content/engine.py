@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from sys import getsizeof
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mqloom.core.filter import Filter, lookup
 from mqloom.plugins.content.boxes import Boxes
@@ -12,7 +12,16 @@ from mqloom.plugins.content.keys import Get, Signature, finder
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.matches import SLOT_CODE, Ids, Matches, Slot, distinct
 from mqloom.plugins.content.nodes import Found, LeafObject, Node
-from mqloom.plugins.content.planning import Plan, are_disjoint, drafts_of, paths_of, plan_of, plan_quickly
+from mqloom.plugins.content.planning import (
+    Checks,
+    Draft,
+    Plan,
+    are_disjoint,
+    drafts_of,
+    paths_of,
+    plan_of,
+    plan_quickly,
+)
 
 Attributes = Mapping[str, object]
 Find = Callable[[Get], Node | None]
@@ -27,6 +36,16 @@ SCANNED_TABLES_MAX: Final = 12
 
 TABLES_MAX: Final = 256
 """With more tables than that, new conjunctions are kept by one of their keys, and the others are checked."""
+
+POPULAR_MIN: Final = 8
+"""When more filters than that have had the same checks, they share a group."""
+
+POPULARITIES_MAX: Final = 4096
+"""Of so many different checks it is known how many filters had them."""
+
+SHRINK_MIN: Final = 1024
+SHRINK_SHARE: Final = 4
+"""When of so many subscriptions one is left, memory is given back, if they were many enough."""
 
 SETS_MAX: Final = 4096
 """So many sets of destinations are kept ready."""
@@ -54,10 +73,12 @@ class Engine:
         self._unsettled: dict[Settling, None] = {}
         self._nested: dict[str, dict[str, int]] = {}
         self._next_number = 0
+        self._most = SHRINK_MIN
         self._bits: dict[Hashable, Mask] = {}
         self._uses: dict[Mask, int] = {}
         self._full: Mask = 0
         self._sets: dict[Mask, frozenset[Hashable]] = {}
+        self._popularity: dict[Checks, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,18 +90,24 @@ class Engine:
         """Take a subscription in; with a destination, `destinations` tells about it. Raises KeyError on a known id."""
         if id in self._entries:
             raise KeyError(id)
+        quick = plan_quickly(filter)
+        if quick is not None and len(self._tables) >= TABLES_MAX and quick.signature not in self._tables:
+            quick = None
+        drafts = drafts_of(filter) if quick is None else []
         entry = Entry(self._ids.take(id), 0 if destination is None else self._use_bit(destination), self._next_number)
         self._next_number += 1
         self._entries[id] = entry
-        plan = plan_quickly(filter)
-        if plan is None or (len(self._tables) >= TABLES_MAX and plan.signature not in self._tables):
-            self._keep_all(entry, filter)
-        else:
-            entry.places = tuple(self._keep(entry, plan, several=False))
+        self._most = max(self._most, len(self._entries))
+        if quick is not None:
+            entry.places = tuple(self._keep(entry, quick, several=False))
             entry.conjunctions = 1
+            return
+        self._keep_all(entry, drafts)
+        entry.nested = tuple({path for path in paths_of(filter) if "." in path})
+        for path in entry.nested:
+            self._use_nested(path, 1)
 
-    def _keep_all(self, entry: Entry, filter_: Filter) -> None:
-        drafts = drafts_of(filter_)
+    def _keep_all(self, entry: Entry, drafts: list[Draft]) -> None:
         several = len(drafts) > 1 and not are_disjoint(drafts)
         places: list[Place] = []
         for draft in drafts:
@@ -90,30 +117,35 @@ class Engine:
             places += self._keep(entry, plan, several)
         entry.places = tuple(places)
         entry.conjunctions = len(drafts)
-        entry.nested = tuple({path for path in paths_of(filter_) if "." in path})
-        for path in entry.nested:
-            self._use_nested(path, 1)
 
     def _keep(self, entry: Entry, plan: Plan, several: bool) -> list[Place]:
-        bucket = SINGLE
+        bucket = SEVERAL if several else SINGLE
         item: Item = entry.slot
-        if plan.checks:
+        grouped = bool(plan.checks) and self._is_popular(plan.checks)
+        if plan.checks and not grouped:
             bucket = CHECKED
             item = Candidate(entry, plan.checks, several)
-        elif several:
-            bucket = SEVERAL
         places = []
-        if not plan.signature and not self._root:
-            self._root.leaf((plan.leaves[0][0], bucket))
-            self._arrange()
         for key in plan.keys:
             node = self._node(plan.signature, key)
+            if grouped:
+                node = node.group(plan.checks)
             for name, argument in plan.leaves:
                 leaf = node.leaf((name, bucket))
                 kept = leaf.add(entry, item, argument)
                 places.append((node, leaf, argument if kept is None else kept))
                 self._unsettled[leaf] = None
+        if not plan.signature and not self._finds_root:
+            self._arrange()
         return places
+
+    def _is_popular(self, checks: Checks) -> bool:
+        """Say whether so many filters have the same checks that it pays to do them once for all."""
+        if len(self._popularity) >= POPULARITIES_MAX:
+            self._popularity.clear()
+        seen = self._popularity.get(checks, 0) + 1
+        self._popularity[checks] = seen
+        return seen > POPULAR_MIN
 
     def remove(self, id: Hashable) -> None:  # noqa: A002  (as above)
         """Forget a subscription. Raises KeyError on an unknown id."""
@@ -132,14 +164,25 @@ class Engine:
         if entry.bit:
             self._free_bit(entry.bit)
         self._ids.give_up(entry.slot)
+        if len(self._entries) * SHRINK_SHARE < self._most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Make the dicts anew: what is deleted from one stays allocated."""
+        self._most = max(len(self._entries), SHRINK_MIN)
+        self._entries = dict(self._entries)
+        for signature, (_, nodes, _) in list(self._tables.items()):
+            self._tables[signature] = _table(signature, dict(nodes))
+        self._arrange()
+        if not self._entries:
+            self._ids = Ids()
 
     def _node(self, signature: Signature, key: Hashable) -> Node:
         if not signature:
             return self._root
         table = self._tables.get(signature)
         if table is None:
-            nodes: dict[Hashable, Node] = {}
-            table = self._tables[signature] = Table(signature, nodes, finder(signature, nodes.get))
+            table = self._tables[signature] = _table(signature, {})
             self._arrange()
         node = table.nodes.get(key)
         if node is None:
@@ -147,6 +190,12 @@ class Engine:
         return node
 
     def _prune(self, node: Node) -> None:
+        parent = node.parent
+        if parent is not None:
+            parent.drop_group(cast(Checks, node.key))
+            if not parent:
+                self._prune(parent)
+            return
         if node is self._root:
             self._arrange()
             return
@@ -158,6 +207,7 @@ class Engine:
 
     def _arrange(self) -> None:
         """Lay out which tables are asked: all of them, or by the attribute that they need first."""
+        self._finds_root = bool(self._root)
         self._finds = [lambda _get: self._root] if self._root else []
         self._finds_by_path = {}
         if len(self._tables) <= SCANNED_TABLES_MAX:
@@ -310,20 +360,27 @@ class Engine:
         }
 
 
+def _table(signature: Signature, nodes: dict[Hashable, Node]) -> Table:
+    return Table(signature, nodes, finder(signature, nodes.get))
+
+
 def _conclude(get: Get, found: Found) -> None:
     """Check the candidates, and see to it that every id comes once."""
     pieces, repeated, candidates = found
-    singles: list[Slot] = []
-    for candidate in candidates:
-        for path, test in candidate.checks:
-            if not test(get(path)):
-                break
-        else:
-            (repeated if candidate.several else singles).append(candidate.slot)
+    if candidates:
+        singles: list[Slot] = []
+        several: list[Slot] = []
+        for candidate in candidates:
+            for path, test in candidate.checks:
+                if not test(get(path)):
+                    break
+            else:
+                (several if candidate.several else singles).append(candidate.slot)
+        pieces.append(array(SLOT_CODE, singles))
+        if several:
+            repeated.append(array(SLOT_CODE, several))
     if repeated:
         pieces.append(distinct(repeated))
-    if singles:
-        pieces.append(array(SLOT_CODE, singles))
 
 
 def _entry_bytes(entry: Entry) -> int:

@@ -14,25 +14,25 @@ from typing import Final
 from mqloom.plugins.content.entries import Box, Point
 
 _INFINITE: Final = math.inf
+_TRUTH: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class FewBoxes:
-    """An index of these boxes."""
+    """An index of boxes."""
 
-    __slots__ = ("_boxes", "_cuts")
+    __slots__ = ("_cuts",)
 
     def __init__(self, boxes: Sequence[Box], dimensions: int) -> None:
-        self._boxes = boxes
         self._cuts = [_cut(boxes, 2 * dimension) for dimension in range(dimensions)]
 
-    def find(self, point: Point) -> list[Box]:
-        """Return the boxes that hold a point."""
+    def find(self, point: Point) -> bytes:
+        """Return for each box, up to the last that does, whether it holds a point."""
         mask = -1
         for value, (bounds, masks) in zip(point, self._cuts, strict=True):
             mask &= masks[bisect_right(bounds, value)]
             if not mask:
-                return []
-        return [box for box, bit in zip(self._boxes, bin(mask)[:1:-1], strict=False) if bit == "1"]
+                return b""
+        return bin(mask)[:1:-1].encode().translate(_TRUTH)
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the boxes."""

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from sys import getsizeof
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ Slots: TypeAlias = "array[int] | NDArray[np.int32]"
 """Numbers of 32 bits. Nobody changes those that a match returns."""
 
 SLOT_CODE: Final = "i"
+_FEW_BYTES: Final = 4 * 48
 RETIRED_MIN: Final = 1024
 RETIRED_SHARE: Final = 4
 """One slot in so many may be out of use before all such slots can be used again."""
@@ -61,8 +63,8 @@ class Ids:
     def __init__(self) -> None:
         self.ids: NDArray[np.object_] = np.full(8, None, object)
         self._count = 0
-        self._free: list[Slot] = []
-        self._retired: list[Slot] = []
+        self._free = array(SLOT_CODE)
+        self._retired = array(SLOT_CODE)
 
     def take(self, id_: Hashable) -> Slot:
         """Give an id a slot."""
@@ -84,8 +86,8 @@ class Ids:
         if len(self._retired) > max(RETIRED_MIN, self._count // RETIRED_SHARE):
             self.ids = self.ids.copy()
             self.ids[self._retired] = None
-            self._free += self._retired
-            self._retired = []
+            self._free.extend(self._retired)
+            self._retired = array(SLOT_CODE)
 
     @property
     def retired(self) -> int:
@@ -94,12 +96,17 @@ class Ids:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        return self.ids.nbytes + 8 * (len(self._free) + len(self._retired))
+        return self.ids.nbytes + getsizeof(self._free) + getsizeof(self._retired)
 
 
-def distinct(slots: list[Any]) -> Slots:
+def distinct(pieces: Sequence[Slots]) -> Slots:
     """Return each slot once."""
-    if len(slots) < 64:
-        return array(SLOT_CODE, set(slots))
-    ordered = np.sort(np.array(slots, np.int32))
-    return cast(Slots, ordered[np.append(True, ordered[1:] != ordered[:-1])])
+    joined = b"".join(cast(Any, pieces))
+    if len(joined) <= _FEW_BYTES:
+        return array(SLOT_CODE, set(array(SLOT_CODE, joined)))
+    ordered = np.frombuffer(joined, np.int32).copy()
+    ordered.sort()
+    first = np.empty(len(ordered), bool)
+    first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return cast(Slots, ordered[first])

@@ -49,6 +49,7 @@ _EXACT_MAX: Final = 2**53
 BoundKind = Literal["double", "number", "string"]
 Test = Callable[[object], bool]
 Check = tuple[str, Test]
+Checks = tuple[Check, ...]
 
 
 class Range(NamedTuple):
@@ -102,7 +103,7 @@ class Plan(NamedTuple):
     signature: Signature
     keys: Sequence[Hashable]
     leaves: Sequence[tuple[Leaf, Any]]
-    checks: tuple[Check, ...]
+    checks: Checks
 
 
 @dataclass(slots=True)
