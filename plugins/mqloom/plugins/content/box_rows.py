@@ -7,7 +7,7 @@ New boxes are compared with all in one go, until there are enough of them to ind
 import math
 from itertools import pairwise
 from sys import getsizeof
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,8 +148,8 @@ class BoxRows:
     def _scan(self, start: int, below: Point, above: Point) -> NDArray[Any]:
         """Return which boxes from `start` on hold the point; of a value between two doubles, they are the two."""
         row = np.array([*above, *[-value for value in below]])
-        found = _and(self._columns[:, start : len(self._boxes)] <= row[:, None]).nonzero()[0]
-        return cast(NDArray[Any], found + start if start else found)
+        found: NDArray[Any] = _and(self._columns[:, start : len(self._boxes)] <= row[:, None]).nonzero()[0]
+        return found + start if start else found
 
     def near(self, below: Point, above: Point) -> list[Box]:
         """Return all boxes that hold a point between these two, and perhaps some others."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import reduce
 from operator import mul
 from sys import getsizeof
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ CUT_MAX: Final = 4
 SLABS_MAX: Final = 8
 """Into so many slabs each at most."""
 
-COPIES_MAX: Final = 48
+COPIES_MAX: Final = 96
 """In so many cells a box may lie, on average."""
 
-BOXES_PER_CELL: Final = 64
+BOXES_PER_CELL: Final = 24
 """A cell with fewer boxes needs no cutting."""
 
-BYTES_PER_BOX_MAX: Final = 1024
+BYTES_PER_BOX_MAX: Final = 1536
 """Cells are forgotten when they take more memory than that, and made again when needed."""
 
 _Ranks = NDArray[np.int32]
@@ -91,19 +91,18 @@ class Cells:
     def find(self, point: list[float]) -> NDArray[np.int32]:
         """Return the indices of the boxes that hold a point."""
         number = 0
-        low: list[int] = []
-        high: list[int] = []
-        for value, (bounds, slabs, starts) in zip(point, self._cuts, strict=True):
-            position = bisect_right(bounds, value)
+        column = [0] * (2 * len(point))
+        for place, (bounds, slabs, starts) in enumerate(self._cuts):
+            position = bisect_right(bounds, point[place])
             slab = position * slabs // starts[-1]
-            position -= starts[slab]
             number = number * slabs + slab
-            low.append(position - 1)
-            high.append(-position)
+            position -= starts[slab]
+            column[place] = position - 1
+            column[place - len(point)] = -position
         ranks, indices = self._cells.get(number) or self._make(number)
-        column = np.array(low + high, ranks.dtype)
-        column.shape = -1, 1
-        return cast(NDArray[np.int32], indices.take(_and(ranks <= column).nonzero()[0]))
+        holds = ranks <= np.array(column, ranks.dtype).reshape(-1, 1)
+        found: NDArray[np.int32] = indices.take(_and(holds).nonzero()[0])
+        return found
 
     def _place(self, number: int) -> list[int]:
         """Return in which slab of each attribute a cell lies."""

@@ -237,19 +237,21 @@ class Engine:
             self._settle()
         if len(batch) < BATCH_MIN or not self._root.has_many_boxes:
             return [self.match(attributes) for attributes in batch]
-        several = [(self._flat(attributes) if self._nested else attributes) for attributes in batch]
+        several = [self._flat(attributes) for attributes in batch] if self._nested else batch
         gets = [values.get for values in several]
         results: list[Found] = [([], [], []) for _ in several]
         self._root.collect_boxes(gets, results)
         for values, get, found in zip(several, gets, results, strict=True):
             self._root.collect(get, found, boxes=False)
-            for find in self._asked(values)[1:]:  # the root comes first
+            # The root comes first of those that are asked.
+            for find in self._asked(values)[1:] if self._tables else ():
                 node = find(get)
                 if node is not None:
                     node.collect(get, found)
             if found[1] or found[2]:
                 _conclude(get, found)
-        return [Matches(self._ids.ids, found[0]) for found in results]
+        ids = self._ids.ids
+        return [Matches(ids, found[0]) for found in results]
 
     def destinations(self, attributes: Attributes) -> frozenset[Hashable]:
         """Return the destinations with a filter that matches."""

@@ -52,7 +52,8 @@ class Matches(Collection[Hashable]):
     def to_list(self) -> list[Hashable]:
         """Return the ids as a list."""
         slots = np.frombuffer(b"".join(cast(Any, self._pieces)), np.int32)
-        return cast(list[Hashable], self._ids.take(slots).tolist())
+        ids: list[Hashable] = self._ids.take(slots).tolist()
+        return ids
 
 
 class Ids:
@@ -109,4 +110,4 @@ def distinct(pieces: Sequence[Slots]) -> Slots:
     first = np.empty(len(ordered), bool)
     first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return cast(Slots, ordered[first])
+    return ordered[first]

@@ -130,7 +130,7 @@ class Node:
                         found[2].extend(items[cut:] if tail else items[:cut])
                     else:
                         found[bucket].append(items[cut:] if tail else items[:cut])
-        if self._lists or self._boxes or self._groups:
+        if self._lists or self._groups or (boxes and self._boxes):
             self._collect_others(get, found, boxes)
 
     def _collect_others(self, get: Get, found: Found, boxes: bool) -> None:
