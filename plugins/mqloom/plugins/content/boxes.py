@@ -1,212 +1,130 @@
-"""Leaves of subscriptions with bounds on several attributes, or both bounds on one: boxes, in doubles.
+"""Leaves of subscriptions with bounds on several attributes, or both bounds on one: boxes.
 
 Bounds are doubles exactly, or they would not be here; open ones are moved to the next double, so that all are closed.
-A box is a row `low, ..., -high, ...` and holds a point just if the row is `<=` the row `value, ..., -value, ...`.
-New boxes are compared with one by one, all in one go, until there are enough of them to index all anew.
+That is right of values which are doubles too. For others the boxes near them are found, and asked exactly.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from sys import getsizeof
-from typing import Final, cast
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mqloom.plugins.content.bitmaps import Bitmaps
-from mqloom.plugins.content.cells import Cells
-from mqloom.plugins.content.entries import Entry, Mask
+from mqloom.plugins.content.box_rows import BoxRows
+from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point, container
+from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
+from mqloom.plugins.content.matches import SLOT_CODE
 from mqloom.plugins.content.planning import Range
 
-Point = list[float]
-
-INDEXED_MIN: Final = 256
-"""Fewer boxes than that are not indexed."""
-
-WAITING_SHARE: Final = 48
-"""One in so many may wait for being indexed."""
-
-DEAD_SHARE: Final = 4
-"""One in so many may be dead before they are purged."""
+FEW_MAX: Final = 128
+"""So many boxes are handled without numpy."""
 
 _EXACT_MAX: Final = 2**53
-_ROW: Final = 8
-"""Rows are padded to a multiple of this, so that eight answers can be read as one number."""
+_INFINITE: Final = math.inf
 
-_ALL_TRUE: Final = np.uint64(0x0101010101010101)
-_NAN: Final = math.nan
-
-
-class Box:
-    """Where an entry's box lies: purging moves it."""
-
-    __slots__ = ("entry", "index")
-
-    def __init__(self, entry: Entry, index: int) -> None:
-        self.entry = entry
-        self.index = index
+Values = list[int | float]
 
 
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_alive", "_bitmaps", "_boxes", "_cells", "_dead", "_indexed", "_items", "_open", "_rows", "paths")
+    __slots__ = ("_few", "_few_index", "_few_items", "_paths", "_rows", "name")
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self.paths = paths
-        self._boxes: list[Box | None] = []
-        self._allocate(8)
-        self._indexed = self._dead = 0
-        self._cells: Cells | None = None
-        self._bitmaps: Bitmaps | None = None
-
-    def _allocate(self, capacity: int) -> None:
-        width = -(-2 * len(self.paths) // _ROW) * _ROW
-        self._rows: NDArray[np.float64] = np.full((capacity, width), -np.inf)
-        self._open: NDArray[np.bool_] = np.zeros((capacity, 2 * len(self.paths)), bool)
-        self._items: NDArray[np.object_] = np.full(capacity, None, object)
-        self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
+    def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
+        self.name = name
+        self._paths = paths
+        self._few: list[Box] = []
+        self._few_items = container(name[1])
+        self._few_index: FewBoxes | None = None
+        self._rows: BoxRows | None = None
 
     def __len__(self) -> int:
-        return len(self._boxes) - self._dead
+        return len(self._few) if self._rows is None else len(self._rows)
 
     @property
     def dead(self) -> int:
         """How many are dead but not yet purged."""
-        return self._dead
+        return 0 if self._rows is None else self._rows.dead
 
-    def add(self, entry: Entry, item: Hashable, ranges: tuple[Range, ...]) -> Box:
+    @property
+    def are_many(self) -> bool:
+        """Whether a batch gains by `match_batch`."""
+        return self._rows is not None
+
+    def add(self, entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:
         """Take an item in; return what `remove` will need."""
-        index = len(self._boxes)
-        if index == len(self._rows):
-            self._grow()
-        row, is_open = _row_of(ranges)
-        self._rows[index, : len(row)] = row
-        if is_open is not None:
-            self._open[index] = is_open
-        self._items[index] = item
-        box = Box(entry, index)
-        self._boxes.append(box)
+        box = _box_of(entry, item, ranges)
+        if self._rows is not None:
+            self._rows.add(box)
+            return box
+        self._few.append(box)
+        self._few_index = None
+        if len(self._few) > FEW_MAX:
+            self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
+            for known in self._few:
+                self._rows.add(known)
+            self._few, self._few_items = [], container(self.name[1])
         return box
 
     def remove(self, _entry: Entry, box: Box) -> None:
-        """Forget an item. It stays where it is, but nothing is within NaN."""
-        index = box.index
-        self._boxes[index] = None
-        self._rows[index, 0] = _NAN
-        self._items[index] = None
-        self._alive[index] = False
-        self._dead += 1
-
-    def _grow(self) -> None:
-        rows, is_open, items, alive = self._rows, self._open, self._items, self._alive
-        count = len(rows)
-        self._allocate(2 * count)
-        self._rows[:count], self._open[:count], self._items[:count], self._alive[:count] = rows, is_open, items, alive
+        """Forget an item."""
+        if self._rows is None:
+            self._few.remove(box)
+            self._few_index = None
+            return
+        self._rows.remove(box)
+        if len(self._rows) < FEW_MAX // 2:
+            self._few, self._rows = self._rows.boxes(), None
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
-        count = len(self._boxes)
-        if self._dead * DEAD_SHARE > count:
-            self._purge()
-            count = len(self._boxes)
-        elif count - self._indexed <= max(INDEXED_MIN, count // WAITING_SHARE):
-            return
-        self._indexed = 0
-        self._cells = self._bitmaps = None
-        if count >= INDEXED_MIN:
-            if self._dead:
-                self._purge()
-            self._indexed = len(self._boxes)
+        if self._rows is not None:
+            self._rows.settle()
 
-    def _purge(self) -> None:
-        alive = [box for box in self._boxes if box is not None]
-        indices = np.array([box.index for box in alive], np.intp)
-        rows, is_open, items = self._rows, self._open, self._items
-        self._allocate(max(8, len(alive) * 5 // 4))
-        count = len(alive)
-        self._rows[:count], self._open[:count], self._items[:count] = rows[indices], is_open[indices], items[indices]
-        for index, box in enumerate(alive):
-            box.index = index
-        self._boxes = list(alive)
-        self._dead = 0
-
-    def match(self, get: Get) -> list[Hashable]:
+    def match(self, get: Get) -> Items:
         """Return the items whose box holds the publication."""
-        found = self._find(get)
-        return [] if found is None else cast(list[Hashable], self._items.take(found).tolist())
+        point = self._point(get)
+        if point is None:
+            return self._listed(box.item for box in self._match_awkward(get))
+        if self._rows is not None:
+            return self._rows.match(point)
+        index = self._few_index or self._index_few()
+        return self._listed(compress(self._few_items, index.find(point)))
+
+    def _listed(self, items: Iterable[Any]) -> Items:
+        return list(items) if self.name[1] == CHECKED else array(SLOT_CODE, items)
+
+    def _index_few(self) -> FewBoxes:
+        self._few_items = self._listed(box.item for box in self._few)
+        self._few_index = FewBoxes(self._few, len(self._paths))
+        return self._few_index
 
     def mask(self, get: Get) -> Mask:
         """Return the destinations of the items whose box holds the publication."""
-        found = self._find(get)
+        point = self._point(get)
+        if point is not None and self._rows is not None:
+            return self._rows.mask(point)
+        boxes: Iterable[Box]
+        if point is None:
+            boxes = self._match_awkward(get)
+        else:
+            boxes = compress(self._few, (self._few_index or self._index_few()).find(point))
         mask = 0
-        if found is not None:
-            for index in found.tolist():
-                mask |= self._boxes[index].entry.bit  # type: ignore[union-attr]  # dead ones are not found
+        for box in boxes:
+            mask |= box.entry.bit
         return mask
 
-    def _find(self, get: Get) -> NDArray[np.intp] | None:
-        point: Point = []
-        for path in self.paths:
-            value = get(path)
-            if value.__class__ is not float:
-                number = _double(value)
-                if number is None:
-                    return self._find_awkward(get)
-                value = number
-            if value != value:  # noqa: PLR0124  (NaN)
-                return None
-            point.append(value)  # type: ignore[arg-type]  # it is a float by now
-        if not self._indexed:
-            return self._scan(0, point)
-        if self._cells is None:
-            self._cells = Cells(self._rows[: self._indexed], len(self.paths))
-        found = self._cells.find(point)
-        if self._dead:
-            found = found[self._alive.take(found)]
-        if self._indexed < len(self._boxes):
-            found = np.concatenate((found, self._scan(self._indexed, point)))
-        return found
-
-    def _scan(self, start: int, point: Point) -> NDArray[np.intp]:
-        return _holds(self._rows[start : len(self._boxes)], self._wide(point)).nonzero()[0] + start
-
-    def _wide(self, lows: Point, highs: Point | None = None) -> NDArray[np.float64]:
-        """Return the row that rows of boxes are compared with; of a value between two doubles, they are the two."""
-        row = [*(lows if highs is None else highs), *(-value for value in lows)]
-        return np.array(row + [0.0] * (self._rows.shape[1] - len(row)))
-
-    def _find_awkward(self, get: Get) -> NDArray[np.intp] | None:
-        """Do the same for values that are no doubles: those with the nearest doubles, then only the right ones."""
-        values: list[int | float] = []
-        for path in self.paths:
-            value = get(path)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value != value:  # noqa: PLR0124  (NaN)
-                return None
-            values.append(value)
-        below, above = zip(*map(_neighbours, values), strict=True)
-        found = _holds(self._rows[: len(self._boxes)], self._wide(list(below), list(above))).nonzero()[0]
-        return np.array([index for index in found.tolist() if self._holds_exactly(index, values)], np.intp)
-
-    def _holds_exactly(self, index: int, values: list[int | float]) -> bool:
-        row, is_open = self._rows[index].tolist(), self._open[index].tolist()
-        count = len(values)
-        for place, value in enumerate(values):
-            low, high = row[place], -row[count + place]
-            if value <= math.nextafter(low, -math.inf) if is_open[place] else value < low:
-                return False
-            if value >= math.nextafter(high, math.inf) if is_open[count + place] else value > high:
-                return False
-        return True
-
-    def match_batch(self, gets: Sequence[Get]) -> list[list[Hashable]]:
+    def match_batch(self, gets: Sequence[Get]) -> list[Items]:
         """Return the items whose box holds the publication, for each."""
-        if not self._indexed:
+        if self._rows is None:
             return [self.match(get) for get in gets]
         points: list[Point] = []
         places: list[int] = []
-        matches: list[list[Hashable]] = [[]] * len(gets)
+        matches: list[Items] = [()] * len(gets)
         for place, get in enumerate(gets):
             point = self._point(get)
             if point is None:
@@ -215,73 +133,71 @@ class Boxes:
                 points.append(point)
                 places.append(place)
         if points:
-            for place, items in zip(places, self._match_points(np.array(points)), strict=True):
+            for place, items in zip(places, self._rows.match_batch(np.array(points)), strict=True):
                 matches[place] = items
         return matches
 
     def _point(self, get: Get) -> Point | None:
+        """Return the publication's values if all are doubles."""
         point: Point = []
-        for path in self.paths:
-            value = _double(get(path))
-            if value is None or value != value:  # noqa: PLR0124  (NaN)
+        for path in self._paths:
+            value = get(path)
+            if value.__class__ is not float:
+                value = _double(value)
+                if value is None:
+                    return None
+            if value != value:  # noqa: PLR0124  (NaN)
                 return None
             point.append(value)
         return point
 
-    def _match_points(self, points: NDArray[np.float64]) -> list[list[Hashable]]:
-        if self._bitmaps is None:
-            self._bitmaps = Bitmaps(self._rows[: self._indexed], len(self.paths))
-        padding = np.zeros((len(points), self._rows.shape[1] - 2 * len(self.paths)))
-        wide = np.concatenate((points, -points, padding), axis=1)
-        matches: list[list[Hashable]] = []
-        chunk = self._bitmaps.chunk
-        for start in range(0, len(points), chunk):
-            stop = start + chunk
-            which, found = self._bitmaps.find(points[start:stop])
-            right = _holds(self._rows.take(found, axis=0), wide[start:stop].take(which, axis=0)).nonzero()[0]
-            which, items = which.take(right), self._items.take(found.take(right)).tolist()
-            cuts = [0, *np.searchsorted(which, np.arange(1, min(chunk, len(points) - start))).tolist(), len(items)]
-            matches += [items[low:high] for low, high in zip(cuts, cuts[1:], strict=False)]
-        if self._indexed < len(self._boxes):
-            for items, row in zip(matches, wide, strict=True):
-                waiting = _holds(self._rows[self._indexed : len(self._boxes)], row).nonzero()[0]
-                if len(waiting):
-                    items += self._items.take(waiting + self._indexed).tolist()
-        return matches
+    def _match_awkward(self, get: Get) -> list[Box]:
+        values: Values = []
+        for path in self._paths:
+            value = get(path)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:  # noqa: PLR0124  (NaN)
+                return []
+            values.append(value)
+        if self._rows is None:
+            return [box for box in self._few if _holds_exactly(box, values)]
+        below, above = zip(*map(_neighbours, values), strict=True)
+        return [box for box in self._rows.near(list(below), list(above)) if _holds_exactly(box, values)]
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        arrays = self._rows.nbytes + self._open.nbytes + self._items.nbytes + self._alive.nbytes
-        indexes = sum(index.size_bytes() for index in (self._cells, self._bitmaps) if index is not None)
-        return getsizeof(self) + arrays + indexes + getsizeof(self._boxes) + len(self) * (48 + 32)
+        rows = 0 if self._rows is None else self._rows.size_bytes()
+        few = 0 if self._few_index is None else self._few_index.size_bytes()
+        each = 16 + 5 * 8 + 16 + getsizeof((None,) * (2 * len(self._paths))) + 2 * len(self._paths) * getsizeof(0.0)
+        return getsizeof(self) + getsizeof(self._few) + few + rows + each * len(self)
 
 
-def _holds(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of each row whether it is nowhere greater than its point, or than the one point."""
-    answers = (rows <= points).view(np.uint64)
-    if answers.shape[1] == 1:
-        return cast(NDArray[np.bool_], answers.ravel() == _ALL_TRUE)
-    return cast(NDArray[np.bool_], (answers == _ALL_TRUE).all(axis=1))
-
-
-def _row_of(ranges: tuple[Range, ...]) -> tuple[Point, list[bool] | None]:
-    """Return a box as a row, and which of its bounds were open, if any."""
-    lows: Point = []
-    highs: Point = []
-    any_open = False
+def _box_of(entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:
+    bounds: Point = []
+    is_open: list[bool] = []
     for _, low, low_open, high, high_open in ranges:
         if low is None:
-            lows.append(-math.inf)
+            bounds.append(-_INFINITE)
         else:
-            lows.append(math.nextafter(low, math.inf) if low_open else float(low))
+            bounds.append(math.nextafter(low, _INFINITE) if low_open else float(low))
         if high is None:
-            highs.append(-math.inf)
+            bounds.append(_INFINITE)
         else:
-            highs.append(-math.nextafter(high, -math.inf) if high_open else -float(high))
-        any_open = any_open or low_open or high_open
-    if not any_open:
-        return lows + highs, None
-    return lows + highs, [*(range_.low_open for range_ in ranges), *(range_.high_open for range_ in ranges)]
+            bounds.append(math.nextafter(high, -_INFINITE) if high_open else float(high))
+        is_open += (low_open, high_open)
+    return Box(entry, item, tuple(bounds), tuple(is_open) if any(is_open) else None)
+
+
+def _holds_exactly(box: Box, values: Values) -> bool:
+    """Say whether a box holds values that need not be doubles."""
+    lows, highs = box.bounds[::2], box.bounds[1::2]
+    is_open = box.is_open or (False,) * len(box.bounds)
+    for value, low, high, low_open, high_open in zip(values, lows, highs, is_open[::2], is_open[1::2], strict=True):
+        # What an open bound was before it was moved.
+        if value <= math.nextafter(low, -_INFINITE) if low_open else value < low:
+            return False
+        if value >= math.nextafter(high, _INFINITE) if high_open else value > high:
+            return False
+    return True
 
 
 def _double(value: object) -> float | None:

@@ -1,19 +1,32 @@
 """The engine: subscriptions in, matches out."""
 
+from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from sys import getsizeof
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mqloom.core.filter import Filter, lookup
 from mqloom.plugins.content.boxes import Boxes
-from mqloom.plugins.content.entries import CHECKED, SEVERAL, SINGLE, Candidate, Entry, Mask, Place, Settling
+from mqloom.plugins.content.entries import CHECKED, SEVERAL, SINGLE, Candidate, Entry, Item, Mask, Settling
 from mqloom.plugins.content.keys import Get, Signature, finder
 from mqloom.plugins.content.lists import Listed
-from mqloom.plugins.content.matches import Matches
-from mqloom.plugins.content.nodes import Found, Node
-from mqloom.plugins.content.planning import Plan, are_disjoint, drafts_of, paths_of, plan_of
+from mqloom.plugins.content.matches import SLOT_CODE, Ids, Matches, Slot, distinct
+from mqloom.plugins.content.nodes import Found, LeafObject, Node
+from mqloom.plugins.content.planning import (
+    Checks,
+    Draft,
+    Plan,
+    are_disjoint,
+    drafts_of,
+    paths_of,
+    plan_of,
+    plan_quickly,
+)
 
 Attributes = Mapping[str, object]
+Find = Callable[[Get], Node | None]
+Place = tuple[Node, LeafObject, Any]
+"""Where a conjunction is kept: the node, the leaf in it, and what the leaf needs to find it."""
 
 BATCH_MIN: Final = 8
 """In smaller batches, publications go one by one."""
@@ -24,6 +37,16 @@ SCANNED_TABLES_MAX: Final = 12
 TABLES_MAX: Final = 256
 """With more tables than that, new conjunctions are kept by one of their keys, and the others are checked."""
 
+POPULAR_MIN: Final = 8
+"""When more filters than that have had the same checks, they share a group."""
+
+POPULARITIES_MAX: Final = 4096
+"""Of so many different checks it is known how many filters had them."""
+
+SHRINK_MIN: Final = 1024
+SHRINK_SHARE: Final = 4
+"""When of so many subscriptions one is left, memory is given back, if they were many enough."""
+
 SETS_MAX: Final = 4096
 """So many sets of destinations are kept ready."""
 
@@ -31,8 +54,9 @@ SETS_MAX: Final = 4096
 class Table(NamedTuple):
     """All nodes of one signature by key, and the function that finds a publication's node."""
 
+    signature: Signature
     nodes: dict[Hashable, Node]
-    find: Callable[[Get], Node | None]
+    find: Find
 
 
 class Engine:
@@ -40,17 +64,21 @@ class Engine:
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, Entry] = {}
-        self._root = Node()
+        self._ids = Ids()
+        self._root = Node((), ())
         self._tables: dict[Signature, Table] = {}
-        self._finds: list[Callable[[Get], Node | None]] = []
-        self._finds_by_path: dict[str, list[Callable[[Get], Node | None]]] = {}
+        self._finds: list[Find] = []
+        self._finds_by_path: dict[str, list[Find]] = {}
+        self._arrange()
         self._unsettled: dict[Settling, None] = {}
         self._nested: dict[str, dict[str, int]] = {}
         self._next_number = 0
+        self._most = SHRINK_MIN
         self._bits: dict[Hashable, Mask] = {}
         self._uses: dict[Mask, int] = {}
         self._full: Mask = 0
         self._sets: dict[Mask, frozenset[Hashable]] = {}
+        self._popularity: dict[Checks, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -62,10 +90,24 @@ class Engine:
         """Take a subscription in; with a destination, `destinations` tells about it. Raises KeyError on a known id."""
         if id in self._entries:
             raise KeyError(id)
-        entry = Entry(id, 0 if destination is None else self._use_bit(destination), self._next_number)
+        quick = plan_quickly(filter)
+        if quick is not None and len(self._tables) >= TABLES_MAX and quick.signature not in self._tables:
+            quick = None
+        drafts = drafts_of(filter) if quick is None else []
+        entry = Entry(self._ids.take(id), 0 if destination is None else self._use_bit(destination), self._next_number)
         self._next_number += 1
         self._entries[id] = entry
-        drafts = drafts_of(filter)
+        self._most = max(self._most, len(self._entries))
+        if quick is not None:
+            entry.places = tuple(self._keep(entry, quick, several=False))
+            entry.conjunctions = 1
+            return
+        self._keep_all(entry, drafts)
+        entry.nested = tuple({path for path in paths_of(filter) if "." in path})
+        for path in entry.nested:
+            self._use_nested(path, 1)
+
+    def _keep_all(self, entry: Entry, drafts: list[Draft]) -> None:
         several = len(drafts) > 1 and not are_disjoint(drafts)
         places: list[Place] = []
         for draft in drafts:
@@ -75,124 +117,141 @@ class Engine:
             places += self._keep(entry, plan, several)
         entry.places = tuple(places)
         entry.conjunctions = len(drafts)
-        entry.nested = tuple({path for path in paths_of(filter) if "." in path})
-        for path in entry.nested:
-            self._use_nested(path, 1)
 
     def _keep(self, entry: Entry, plan: Plan, several: bool) -> list[Place]:
-        bucket = CHECKED if plan.checks else SEVERAL if several else SINGLE
-        item: Hashable = Candidate(entry, plan.checks, several) if plan.checks else entry.id
+        bucket = SEVERAL if several else SINGLE
+        item: Item = entry.slot
+        grouped = bool(plan.checks) and self._is_popular(plan.checks)
+        if plan.checks and not grouped:
+            bucket = CHECKED
+            item = Candidate(entry, plan.checks, several)
         places = []
         for key in plan.keys:
             node = self._node(plan.signature, key)
-            for leaf, argument in plan.leaves:
-                made = node.leaf(leaf, bucket)
-                kept = made.add(entry, item, argument)
-                places.append(Place(plan.signature, key, leaf, bucket, argument if kept is None else kept))
-                self._unsettled[made] = None
+            if grouped:
+                node = node.group(plan.checks)
+            for name, argument in plan.leaves:
+                leaf = node.leaf((name, bucket))
+                kept = leaf.add(entry, item, argument)
+                places.append((node, leaf, argument if kept is None else kept))
+                self._unsettled[leaf] = None
+        if not plan.signature and not self._finds_root:
+            self._arrange()
         return places
+
+    def _is_popular(self, checks: Checks) -> bool:
+        """Say whether so many filters have the same checks that it pays to do them once for all."""
+        if len(self._popularity) >= POPULARITIES_MAX:
+            self._popularity.clear()
+        seen = self._popularity.get(checks, 0) + 1
+        self._popularity[checks] = seen
+        return seen > POPULAR_MIN
 
     def remove(self, id: Hashable) -> None:  # noqa: A002  (as above)
         """Forget a subscription. Raises KeyError on an unknown id."""
         entry = self._entries.pop(id)
-        for signature, key, leaf, bucket, argument in entry.places:
-            node = self._tables[signature].nodes[key] if signature else self._root
-            made = node.leaf(leaf, bucket)
-            made.remove(entry, argument)
-            if made:
-                self._unsettled[made] = None
+        for node, leaf, argument in entry.places:
+            leaf.remove(entry, argument)
+            if leaf:
+                self._unsettled[leaf] = None
             else:
-                self._unsettled.pop(made, None)
-                node.drop(leaf, bucket)
-                if not node and signature:
-                    self._prune(signature, key)
+                self._unsettled.pop(leaf, None)
+                node.drop(leaf)
+                if not node:
+                    self._prune(node)
         for path in entry.nested:
             self._use_nested(path, -1)
         if entry.bit:
             self._free_bit(entry.bit)
+        self._ids.give_up(entry.slot)
+        if len(self._entries) * SHRINK_SHARE < self._most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Make the dicts anew: what is deleted from one stays allocated."""
+        self._most = max(len(self._entries), SHRINK_MIN)
+        self._entries = dict(self._entries)
+        for signature, (_, nodes, _) in list(self._tables.items()):
+            self._tables[signature] = _table(signature, dict(nodes))
+        self._arrange()
+        if not self._entries:
+            self._ids = Ids()
 
     def _node(self, signature: Signature, key: Hashable) -> Node:
         if not signature:
             return self._root
         table = self._tables.get(signature)
         if table is None:
-            nodes: dict[Hashable, Node] = {}
-            table = self._tables[signature] = Table(nodes, finder(signature, nodes.get))
+            table = self._tables[signature] = _table(signature, {})
             self._arrange()
         node = table.nodes.get(key)
         if node is None:
-            node = table.nodes[key] = Node()
+            node = table.nodes[key] = Node(table.signature, key)
         return node
 
-    def _prune(self, signature: Signature, key: Hashable) -> None:
-        nodes = self._tables[signature].nodes
-        del nodes[key]
+    def _prune(self, node: Node) -> None:
+        parent = node.parent
+        if parent is not None:
+            parent.drop_group(cast(Checks, node.key))
+            if not parent:
+                self._prune(parent)
+            return
+        if node is self._root:
+            self._arrange()
+            return
+        nodes = self._tables[node.signature].nodes
+        del nodes[node.key]
         if not nodes:
-            del self._tables[signature]
+            del self._tables[node.signature]
             self._arrange()
 
     def _arrange(self) -> None:
         """Lay out which tables are asked: all of them, or by the attribute that they need first."""
-        self._finds = [table.find for table in self._tables.values()]
+        self._finds_root = bool(self._root)
+        self._finds = [lambda _get: self._root] if self._root else []
         self._finds_by_path = {}
-        if len(self._tables) > SCANNED_TABLES_MAX:
-            self._finds = []
-            for signature, table in self._tables.items():
-                self._finds_by_path.setdefault(signature[0][0], []).append(table.find)
+        if len(self._tables) <= SCANNED_TABLES_MAX:
+            self._finds += [table.find for table in self._tables.values()]
+            return
+        for signature, table in self._tables.items():
+            self._finds_by_path.setdefault(signature[0][0], []).append(table.find)
 
     def match(self, attributes: Attributes) -> Matches:
         """Return the ids of all filters that match."""
         if self._unsettled:
             self._settle()
         values = self._flat(attributes) if self._nested else attributes
-        found = Found()
-        self._collect(values, found)
-        return self._result(values.get, found)
-
-    def match_batch(self, batch: Sequence[Attributes]) -> list[Matches]:
-        """Return the same as `match` for each; for filters of several ranges it takes less time."""
-        if len(batch) < BATCH_MIN or not self._root.has_boxes:
-            return [self.match(attributes) for attributes in batch]
-        if self._unsettled:
-            self._settle()
-        flat = [self._flat(attributes) if self._nested else attributes for attributes in batch]
-        several = [Found() for _ in flat]
-        for values, found in zip(flat, several, strict=True):
-            self._collect(values, found, boxes=False)
-        self._root.collect_boxes([values.get for values in flat], several)
-        return [self._result(values.get, found) for values, found in zip(flat, several, strict=True)]
-
-    def _collect(self, values: Attributes, found: Found, boxes: bool = True) -> None:
         get = values.get
-        self._root.collect(get, found, boxes)
-        for find in self._finds:
+        found: Found = [], [], []
+        for find in self._asked(values) if self._finds_by_path else self._finds:
             node = find(get)
             if node is not None:
                 node.collect(get, found)
-        if self._finds_by_path:
-            for path in values:
-                for find in self._finds_by_path.get(path, ()):
-                    node = find(get)
-                    if node is not None:
-                        node.collect(get, found)
+        if found[1] or found[2]:
+            _conclude(get, found)
+        return Matches(self._ids.ids, found[0])
 
-    def _result(self, get: Get, found: Found) -> Matches:
-        if found.several or found.candidates:
-            several, singles = set(found.several), []
-            for candidate in found.candidates:
-                if candidate.id in several:
-                    continue
-                for path, test in candidate.checks:
-                    if not test(get(path)):
-                        break
-                else:
-                    if candidate.several:
-                        several.add(candidate.id)
-                    else:
-                        singles.append(candidate.id)
-            found.pieces.append(list(several))
-            found.pieces.append(singles)
-        return Matches(found.pieces)
+    def match_batch(self, batch: Sequence[Attributes]) -> list[Matches]:
+        """Return the same as `match` for each; for filters of several ranges it takes less time."""
+        if self._unsettled:
+            self._settle()
+        if len(batch) < BATCH_MIN or not self._root.has_many_boxes:
+            return [self.match(attributes) for attributes in batch]
+        several = [self._flat(attributes) for attributes in batch] if self._nested else batch
+        gets = [values.get for values in several]
+        results: list[Found] = [([], [], []) for _ in several]
+        self._root.collect_boxes(gets, results)
+        for values, get, found in zip(several, gets, results, strict=True):
+            self._root.collect(get, found, boxes=False)
+            # The root comes first of those that are asked.
+            for find in self._asked(values)[1:] if self._tables else ():
+                node = find(get)
+                if node is not None:
+                    node.collect(get, found)
+            if found[1] or found[2]:
+                _conclude(get, found)
+        ids = self._ids.ids
+        return [Matches(ids, found[0]) for found in results]
 
     def destinations(self, attributes: Attributes) -> frozenset[Hashable]:
         """Return the destinations with a filter that matches."""
@@ -210,22 +269,23 @@ class Engine:
     def _reach(self, values: Attributes) -> Mask:
         get, full = values.get, self._full
         candidates: list[Candidate] = []
-        mask = self._root.reach(get, 0, full, candidates)
+        mask = 0
         for find in self._asked(values):
-            if mask == full:
-                return mask
             node = find(get)
             if node is not None:
                 mask = node.reach(get, mask, full, candidates)
+                if mask == full:
+                    return mask
         for candidate in candidates:
             if mask | candidate.bit != mask and all(test(get(path)) for path, test in candidate.checks):
                 mask |= candidate.bit
         return mask
 
-    def _asked(self, values: Attributes) -> list[Callable[[Get], Node | None]]:
+    def _asked(self, values: Attributes) -> list[Find]:
+        """Return what finds the nodes for a publication, first of all the root."""
         if not self._finds_by_path:
             return self._finds
-        return [find for path in values for find in self._finds_by_path.get(path, ())]
+        return [*self._finds, *(find for path in values for find in self._finds_by_path.get(path, ()))]
 
     def _set_of(self, mask: Mask) -> frozenset[Hashable]:
         if len(self._sets) >= SETS_MAX:
@@ -242,11 +302,13 @@ class Engine:
         """Return the attributes with those that filters reach through dots."""
         found: dict[str, object] | None = None
         for head, paths in self._nested.items():
-            if isinstance(attributes.get(head), Mapping):
+            inner = attributes.get(head)
+            if inner.__class__ is dict or isinstance(inner, Mapping):
+                found = dict(attributes) if found is None else found
                 for path in paths:
                     if path not in attributes:
-                        found = dict(attributes) if found is None else found
-                        found[path] = lookup(attributes, path)
+                        rest = path[len(head) + 1 :]
+                        found[path] = lookup(attributes, path) if "." in rest else inner.get(rest)
         return attributes if found is None else found
 
     def _use_nested(self, path: str, count: int) -> None:
@@ -279,7 +341,7 @@ class Engine:
         """Return what the engine holds, and an estimate of its memory in bytes, without the ids themselves."""
         counts = dict.fromkeys(("lists", "thresholds", "boxes", "in_lists", "in_thresholds", "in_boxes"), 0)
         nodes = [self._root, *(node for table in self._tables.values() for node in table.nodes.values())]
-        tombstones = size = 0
+        tombstones, size = self._ids.retired, self._ids.size_bytes()
         for node in nodes:
             size += node.size_bytes()
             for leaf in node.leaves():
@@ -298,6 +360,29 @@ class Engine:
             "tombstones": tombstones,
             "bytes": size,
         }
+
+
+def _table(signature: Signature, nodes: dict[Hashable, Node]) -> Table:
+    return Table(signature, nodes, finder(signature, nodes.get))
+
+
+def _conclude(get: Get, found: Found) -> None:
+    """Check the candidates, and see to it that every id comes once."""
+    pieces, repeated, candidates = found
+    if candidates:
+        singles: list[Slot] = []
+        several: list[Slot] = []
+        for candidate in candidates:
+            for path, test in candidate.checks:
+                if not test(get(path)):
+                    break
+            else:
+                (several if candidate.several else singles).append(candidate.slot)
+        pieces.append(array(SLOT_CODE, singles))
+        if several:
+            repeated.append(array(SLOT_CODE, several))
+    if repeated:
+        pieces.append(distinct(repeated))
 
 
 def _entry_bytes(entry: Entry) -> int:

@@ -5,7 +5,7 @@ of an attribute, or the first or last characters of it: `LIKE 'ab%'` is an equal
 """
 
 from collections.abc import Callable, Hashable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mqloom.core.filter import Pattern
 from mqloom.core.filter.patterns import ANY
@@ -43,15 +43,6 @@ def key_of(value: object) -> Hashable:
     return _NO_KEY
 
 
-def part_key(value: object, length: int) -> Hashable:
-    """Return the key of a part of a value."""
-    if not length:
-        return value if value.__class__ in SCALARS else key_of(value)
-    if not isinstance(value, str) or len(value) < abs(length):
-        return _NO_KEY
-    return value[:length] if length > 0 else value[length:]
-
-
 def pattern_part(path: str, pattern: Pattern) -> tuple[Part, str, bool] | None:
     """Return the part by which matches of a pattern can be found, its key, and whether that says it all; or None."""
     head, tail = pattern.head, pattern.tail
@@ -70,12 +61,10 @@ def _kept(length: int) -> int:
 
 def finder(signature: Signature, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
     """Return the function that finds what is kept for a publication. `find` takes one key, or a tuple of several."""
-    if len(signature) == 1:
-        path, length = signature[0]
-        return _by_part(path, length, find) if length else _by_one(path, find)
-    if len(signature) == 2 and not signature[0][1] and not signature[1][1]:
-        return _by_two(signature[0][0], signature[1][0], find)
-    return lambda get: find(tuple(part_key(get(path), length) for path, length in signature))
+    if any(length for _, length in signature) or len(signature) > 2:
+        return _by_parts(signature, find)
+    paths = [path for path, _ in signature]
+    return _by_one(paths[0], find) if len(paths) == 1 else _by_two(paths[0], paths[1], find)
 
 
 def _by_one(path: str, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
@@ -86,15 +75,29 @@ def _by_one(path: str, find: Callable[[Hashable], N | None]) -> Callable[[Get], 
     return found
 
 
-def _by_part(path: str, length: int, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
-    return lambda get: find(part_key(get(path), length))
-
-
 def _by_two(one: str, two: str, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
     def found(get: Get) -> N | None:
         first, second = get(one), get(two)
         if first.__class__ in SCALARS and second.__class__ in SCALARS:
             return find((first, second))
         return find((key_of(first), key_of(second)))
+
+    return found
+
+
+def _by_parts(signature: Signature, find: Callable[[Hashable], N | None]) -> Callable[[Get], N | None]:
+    def found(get: Get) -> N | None:
+        keys: list[Hashable] = []
+        for path, length in signature:
+            value: Any = get(path)
+            if value is None:
+                return None
+            if length:
+                if not isinstance(value, str) or len(value) < abs(length):
+                    return None
+                keys.append(value[:length] if length > 0 else value[length:])
+            else:
+                keys.append(value if value.__class__ in SCALARS else key_of(value))
+        return find(tuple(keys) if len(keys) > 1 else keys[0])
 
     return found

@@ -1,24 +1,25 @@
 """Leaves of subscriptions with nothing more to ask."""
 
 from bisect import bisect_left
-from collections.abc import Hashable
 from sys import getsizeof
 
-from mqloom.plugins.content.entries import Entry, Mask, number_of
+from mqloom.plugins.content.entries import Entry, Item, Items, LeafName, Mask, container, number_of
 
 
 class Listed:
-    """Ids in the order in which they came. `items` is what a match takes, as of the last `settle`."""
+    """Items in the order in which they came. `items` is what a match takes, as of the last `settle`."""
 
-    __slots__ = ("_counts", "_entries", "_items", "items")
+    __slots__ = ("_counts", "_entries", "_items", "_mask", "items", "name")
 
-    def __init__(self) -> None:
-        self.items: tuple[Hashable, ...] = ()
-        self._items: list[Hashable] = []
+    def __init__(self, name: LeafName) -> None:
+        self.name = name
+        self.items: Items = container(name[1])
+        self._items = container(name[1])
         self._entries: list[Entry] = []
         self._counts: dict[Mask, int] | None = None
+        self._mask: Mask | None = None
 
-    def add(self, entry: Entry, item: Hashable, _argument: object) -> None:
+    def add(self, entry: Entry, item: Item, _argument: object) -> None:
         """Take an item in."""
         self._items.append(item)
         self._entries.append(entry)
@@ -40,10 +41,14 @@ class Listed:
 
     def settle(self) -> None:
         """Make `items` what it should be."""
-        self.items = tuple(self._items)
+        self._mask = None
+        self.items = self._items[:]
 
     def mask(self) -> Mask:
         """Return the destinations of all."""
+        return self._count() if self._mask is None else self._mask
+
+    def _count(self) -> Mask:
         counts = self._counts
         if counts is None:
             counts = self._counts = {}
@@ -52,6 +57,7 @@ class Listed:
         mask = 0
         for bit in counts:
             mask |= bit
+        self._mask = mask
         return mask
 
     def size_bytes(self) -> int:

@@ -13,8 +13,9 @@ Keys choose the node. Of the rest one thing, or all the ranges together, choose 
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from mqloom.core.filter import (
     And,
@@ -45,8 +46,10 @@ DISJOINT_MAX: Final = 8
 
 _EXACT_MAX: Final = 2**53
 
+BoundKind = Literal["double", "number", "string"]
 Test = Callable[[object], bool]
 Check = tuple[str, Test]
+Checks = tuple[Check, ...]
 
 
 class Range(NamedTuple):
@@ -76,11 +79,11 @@ class ListLeaf(NamedTuple):
 
 
 class ThresholdLeaf(NamedTuple):
-    """The leaf of those with one bound on one attribute, a number or a string."""
+    """The leaf of those with one bound on one attribute: of numbers those that are doubles lie by themselves."""
 
     path: str
     operator: Operator
-    textual: bool
+    kind: BoundKind
 
 
 class BoxLeaf(NamedTuple):
@@ -91,6 +94,7 @@ class BoxLeaf(NamedTuple):
 
 Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
 PLAIN: Final = ListLeaf()
+_PLAIN_ONLY: Final[tuple[tuple[Leaf, Any], ...]] = ((PLAIN, None),)
 
 
 class Plan(NamedTuple):
@@ -98,8 +102,8 @@ class Plan(NamedTuple):
 
     signature: Signature
     keys: Sequence[Hashable]
-    leaves: Sequence[tuple[Leaf, object]]
-    checks: tuple[Check, ...]
+    leaves: Sequence[tuple[Leaf, Any]]
+    checks: Checks
 
 
 @dataclass(slots=True)
@@ -119,6 +123,36 @@ class Draft:
             if path in other.equal and not set(keys) & set(other.equal[path]):
                 return True
         return any(one.path == two.path and one.excludes(two) for one in self.ranges for two in other.ranges)
+
+
+def plan_quickly(filter_: Filter) -> Plan | None:
+    """Return the same plan as one gets the long way, for the most frequent filters: equalities and perhaps a bound."""
+    tree = filter_.tree
+    equal: dict[str, Hashable] = {}
+    bound: Comparison | None = None
+    for predicate in tree.parts if tree.__class__ is And else (tree,):
+        if predicate.__class__ is not Comparison:
+            return None
+        path = predicate.path
+        operator = predicate.operator
+        if path in equal or "." in path or predicate.kind == "boolean":
+            return None
+        if operator == "=":
+            equal[path] = predicate.value
+        elif bound is None and operator != "<>":
+            bound = predicate
+        else:
+            return None
+    leaves = _PLAIN_ONLY
+    if bound is not None:
+        if bound.path in equal:
+            return None
+        leaves = ((ThresholdLeaf(bound.path, bound.operator, _kind(bound.value)), bound.value),)
+    if len(equal) == 1:
+        [(path, key)] = equal.items()
+        return Plan(((path, 0),), (key,), leaves, ())
+    paths = sorted(equal)
+    return Plan(tuple([(path, 0) for path in paths]), (tuple([equal[path] for path in paths]),), leaves, ())
 
 
 def drafts_of(filter_: Filter) -> list[Draft]:
@@ -145,7 +179,7 @@ def are_disjoint(drafts: Sequence[Draft]) -> bool:
 
 def _is_plain(tree: Node) -> bool:
     if isinstance(tree, And):
-        return not any(isinstance(part, And | Or) for part in tree.parts)
+        return not any(isinstance(part, (And, Or)) for part in tree.parts)
     return not isinstance(tree, Or)
 
 
@@ -279,14 +313,14 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
         return parts, draft.others
     others = list(draft.others)
     for like in draft.likes:
-        found = None if parts else pattern_part(like.path, like.pattern)
-        if found is None:
+        found = pattern_part(like.path, like.pattern) if len(parts) < parts_max else None
+        if found is None or any(length for _, length in parts):
             others.append(like)
         else:
             part, key, exact = found
             parts[part] = [key]
             if not exact:
-                checks.append((like.path, value_test(like)))
+                checks.append(_check_of(like))
     return parts, others
 
 
@@ -294,7 +328,7 @@ def _is_among(keys: frozenset[Hashable]) -> Test:
     return lambda value: key_of(value) in keys
 
 
-def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: bool) -> list[tuple[Leaf, object]]:
+def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: bool) -> list[tuple[Leaf, Any]]:
     """Choose the leaf; add to `checks` whatever it does not say."""
     ranges, orders, presences = draft.ranges, draft.orders, draft.presences
     if ranges:
@@ -305,9 +339,9 @@ def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: b
         _check(checks, orders[1:], presences, others)
         first = orders[0]
         if first.operator != "<>":
-            return [(ThresholdLeaf(first.path, first.operator, True), first.value)]
-        textual = first.kind == "string"
-        return [(ThresholdLeaf(first.path, operator, textual), first.value) for operator in ("<", ">")]
+            return [(ThresholdLeaf(first.path, first.operator, "string"), first.value)]
+        kind = _kind(first.value)
+        return [(ThresholdLeaf(first.path, operator, kind), first.value) for operator in ("<", ">")]
     if presences and not (keyed and others):
         presences = sorted(presences, key=lambda presence: not presence.present)
         _check(checks, presences[1:], others)
@@ -319,7 +353,7 @@ def _leaves(draft: Draft, others: list[Predicate], checks: list[Check], keyed: b
     return [(ListLeaf(others[0].path), None)]
 
 
-def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, object]]:
+def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, Any]]:
     if len(ranges) > 1 or not ranges[0].one_sided:
         exact = sorted(range_ for range_ in ranges if _is_exact(range_.low) and _is_exact(range_.high))
         if len(exact) > 1 or (exact and not exact[0].one_sided):
@@ -328,12 +362,18 @@ def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, ob
         checks += [(range_.path, _range_test(range_)) for range_ in ranges]
     path, low, low_open, high, high_open = ranges[0]
     if low is not None:
-        return [(ThresholdLeaf(path, ">" if low_open else ">=", False), low)]
-    return [(ThresholdLeaf(path, "<" if high_open else "<=", False), high)]
+        return [(ThresholdLeaf(path, ">" if low_open else ">=", _kind(low)), low)]
+    return [(ThresholdLeaf(path, "<" if high_open else "<=", _kind(cast(Number, high))), high)]
 
 
 def _check(checks: list[Check], *several: Sequence[Predicate]) -> None:
-    checks += [(predicate.path, value_test(predicate)) for predicates in several for predicate in predicates]
+    checks += [_check_of(predicate) for predicates in several for predicate in predicates]
+
+
+@lru_cache(maxsize=4096)
+def _check_of(predicate: Predicate) -> Check:
+    """Return the check for a predicate. Many filters share one, and a shared one stays in the processor's cache."""
+    return predicate.path, value_test(predicate)
 
 
 def _below(one: Range, two: Range) -> bool:
@@ -350,6 +390,12 @@ def _is_exact(bound: Number | None) -> bool:
         return float(bound) == bound
     except OverflowError:
         return False
+
+
+def _kind(bound: Scalar) -> BoundKind:
+    if isinstance(bound, str):
+        return "string"
+    return "double" if _is_exact(bound) else "number"
 
 
 def _range_test(range_: Range) -> Test:

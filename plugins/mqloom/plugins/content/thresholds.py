@@ -1,14 +1,16 @@
 """Leaves of subscriptions with one bound on one attribute: sorted, so that a match is a slice."""
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from itertools import accumulate
 from operator import or_
 from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import Entry, Mask, number_of
+from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 2048
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
@@ -16,7 +18,7 @@ SORTED_AT_ONCE_MAX: Final = 2048
 _FEW: Final = 16
 """So many waiting ones are inserted one by one."""
 
-_SEARCH: Final[dict[Operator, tuple[Callable[[list[Any], Any], int], bool]]] = {
+_SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
     ">": (bisect_left, False),
     ">=": (bisect_right, False),
     "<": (bisect_right, True),
@@ -28,21 +30,23 @@ _SEARCH: Final[dict[Operator, tuple[Callable[[list[Any], Any], int], bool]]] = {
 class Thresholds:
     """Items by threshold. `thresholds`, `items` stay the same lists; a match may read them after `settle`."""
 
-    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "search", "tail", "thresholds")
+    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "name", "search", "tail", "thresholds")
 
-    def __init__(self, operator: Operator) -> None:
-        self.search, self.tail = _SEARCH[operator]
-        self.thresholds: list[Any] = []
-        self.items: list[Hashable] = []
+    def __init__(self, name: LeafName, leaf: ThresholdLeaf) -> None:
+        self.name = name
+        self.search, self.tail = _SEARCH[leaf.operator]
+        # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
+        self.thresholds: Any = array("d") if leaf.kind == "double" else []
+        self.items = container(name[1])
         self._entries: list[Entry] = []
-        self._waiting: list[tuple[Any, Hashable, Entry]] = []
+        self._waiting: list[tuple[Any, Item, Entry]] = []
         self._loosest: dict[Mask, Any] | None = None
         self._steps: tuple[list[Any], list[Mask]] | None = None
 
     def __len__(self) -> int:
         return len(self.items) + len(self._waiting)
 
-    def add(self, entry: Entry, item: Hashable, threshold: Any) -> None:
+    def add(self, entry: Entry, item: Item, threshold: Any) -> None:
         """Take an item in."""
         if len(self.items) < SORTED_AT_ONCE_MAX:
             self._insert(threshold, item, entry)
@@ -73,9 +77,12 @@ class Thresholds:
             return
         rows = [*zip(self.thresholds, self.items, self._entries, strict=True), *waiting]
         rows.sort(key=lambda row: row[0])
-        self.thresholds[:], self.items[:], self._entries[:] = (list(column) for column in zip(*rows, strict=True))
+        columns = zip(*rows, strict=True)
+        for column, values in zip((self.thresholds, self.items, self._entries), columns, strict=True):
+            del column[:]
+            column.extend(values)
 
-    def _insert(self, threshold: Any, item: Hashable, entry: Entry) -> None:
+    def _insert(self, threshold: Any, item: Item, entry: Entry) -> None:
         index = bisect_right(self.thresholds, threshold)
         self.thresholds.insert(index, threshold)
         self.items.insert(index, item)
@@ -113,4 +120,4 @@ class Thresholds:
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
         lists = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries, self._waiting)))
-        return lists + sum(map(getsizeof, self.thresholds))
+        return lists + (sum(map(getsizeof, self.thresholds)) if isinstance(self.thresholds, list) else 0)
