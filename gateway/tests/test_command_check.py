@@ -32,7 +32,7 @@ def test_a_good_file_is_drawn_and_said_to_be_ok(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr()
     assert printed.err == ""
     assert printed.out.splitlines() == [
-        "federation good, matcher scan, overlay tree",
+        "federation good, matcher content, overlay tree",
         "  data   stocks/#",
         "  codec  json for #",
         "",

@@ -62,7 +62,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
     configuration = read_draft(write(tmp_path, SMALL)).finish()
-    assert configuration.federation.matcher == "scan"
+    assert configuration.federation.matcher == "content"
     assert configuration.federation.overlay == "tree"
     assert configuration.federation.telemetry_s == 10.0
     assert configuration.brokers == [

@@ -37,7 +37,7 @@ def tree(configuration: Configuration) -> list[str]:
 
 def test_what_holds_for_all_stands_on_top() -> None:
     assert draw(federation(["a"], [])).splitlines() == [
-        "federation f, matcher scan, overlay tree",
+        "federation f, matcher content, overlay tree",
         "  data   stocks/#",
         "  data   sensors/+",
         "  codec  topic_template, json for a/#",

@@ -20,7 +20,7 @@ class FederationTable(Struct, frozen=True, kw_only=True):
 
     name: Text
     data: Annotated[list[str], Meta(min_length=1)]
-    matcher: str = "scan"
+    matcher: str = "content"
     overlay: str = "tree"
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
 

@@ -269,12 +269,8 @@ def _draft_met(draft: Draft, path: str, predicates: list[Predicate]) -> bool:
     bounds = allowed.numbers
     if allowed.missing:
         draft.presences.append(Presence(path, present=False))
-    elif allowed.points() is not None:
-        values: list[Scalar] = [
-            *allowed.booleans,
-            *cast(frozenset[Number], bounds),
-            *cast(frozenset[str], allowed.strings),
-        ]
+    elif not allowed.other and isinstance(bounds, frozenset) and isinstance(allowed.strings, frozenset):
+        values: list[Scalar] = [*allowed.booleans, *bounds, *allowed.strings]
         draft.equal[path] = [key_of(value) for value in values]
     elif isinstance(bounds, NumberRange) and not (
         allowed.other or allowed.booleans or allowed.strings or bounds.excluded
