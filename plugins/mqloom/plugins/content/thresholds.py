@@ -12,11 +12,12 @@ from mqloom.core.filter import Operator
 from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, container, number_of
 from mqloom.plugins.content.planning import ThresholdLeaf
 
-SORTED_AT_ONCE_MAX: Final = 2048
+SORTED_AT_ONCE_MAX: Final = 8192
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
 
 _FEW: Final = 16
-"""So many waiting ones are inserted one by one."""
+_FEW_SHARE: Final = 64
+"""So many waiting ones, or one in so many of those there are, are inserted one by one."""
 
 _SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
     ">": (bisect_left, False),
@@ -71,7 +72,7 @@ class Thresholds:
     def settle(self) -> None:
         """Sort in what waits."""
         waiting, self._waiting = self._waiting, []
-        if len(waiting) <= _FEW:
+        if len(waiting) <= max(_FEW, len(self.items) // _FEW_SHARE):
             for threshold, item, entry in waiting:
                 self._insert(threshold, item, entry)
             return
