@@ -8,8 +8,11 @@ How the modules follow from each other:
         lists       ids with nothing more to ask
         thresholds  ids by one bound on one attribute
         boxes       ids by bounds on several attributes, through
-            cells       one publication at a time
-            bitmaps     many publications at a time
+            few_boxes   while they are few
+            box_rows    when they are many, and for these
+                cells       one publication at a time
+                bitmaps     many publications at a time
+    matches     ids by slot, and what a match returns
     engine      all of it together
 """
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mqloom.plugins.content.box_rows import BoxRows
-from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point, container
+from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.matches import SLOT_CODE
@@ -32,13 +32,12 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_index", "_few_items", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_index", "_paths", "_rows", "name")
 
     def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
         self.name = name
         self._paths = paths
         self._few: list[Box] = []
-        self._few_items = container(name[1])
         self._few_index: FewBoxes | None = None
         self._rows: BoxRows | None = None
 
@@ -67,7 +66,7 @@ class Boxes:
             self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
             for known in self._few:
                 self._rows.add(known)
-            self._few, self._few_items = [], container(self.name[1])
+            self._few = []
         return box
 
     def remove(self, _entry: Entry, box: Box) -> None:
@@ -87,36 +86,40 @@ class Boxes:
 
     def match(self, get: Get) -> Items:
         """Return the items whose box holds the publication."""
-        point = self._point(get)
-        if point is None:
-            return self._listed(box.item for box in self._match_awkward(get))
-        if self._rows is not None:
-            return self._rows.match(point)
-        index = self._few_index or self._index_few()
-        return self._listed(compress(self._few_items, index.find(point)))
+        if self._rows is None:
+            index = self._few_index or self._index_few()
+            which = index.find(get)
+            if which is not None:
+                return self._listed(compress(index.items, which))
+        else:
+            point = self._point(get)
+            if point is not None:
+                return self._rows.match(point)
+        return self._listed([box.item for box in self._match_awkward(get)])
+
+    def mask(self, get: Get) -> Mask:
+        """Return the destinations of the items whose box holds the publication."""
+        boxes: Iterable[Box]
+        if self._rows is None:
+            which = (self._few_index or self._index_few()).find(get)
+            boxes = self._match_awkward(get) if which is None else compress(self._few, which)
+        else:
+            point = self._point(get)
+            if point is not None:
+                return self._rows.mask(point)
+            boxes = self._match_awkward(get)
+        mask = 0
+        for box in boxes:
+            mask |= box.entry.bit
+        return mask
 
     def _listed(self, items: Iterable[Any]) -> Items:
         return list(items) if self.name[1] == CHECKED else array(SLOT_CODE, items)
 
     def _index_few(self) -> FewBoxes:
-        self._few_items = self._listed(box.item for box in self._few)
-        self._few_index = FewBoxes(self._few, len(self._paths))
+        items = self._listed([box.item for box in self._few])
+        self._few_index = FewBoxes(self._few, self._paths, items)
         return self._few_index
-
-    def mask(self, get: Get) -> Mask:
-        """Return the destinations of the items whose box holds the publication."""
-        point = self._point(get)
-        if point is not None and self._rows is not None:
-            return self._rows.mask(point)
-        boxes: Iterable[Box]
-        if point is None:
-            boxes = self._match_awkward(get)
-        else:
-            boxes = compress(self._few, (self._few_index or self._index_few()).find(point))
-        mask = 0
-        for box in boxes:
-            mask |= box.entry.bit
-        return mask
 
     def match_batch(self, gets: Sequence[Get]) -> list[Items]:
         """Return the items whose box holds the publication, for each."""

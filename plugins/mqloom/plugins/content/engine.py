@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from mqloom.core.filter import Filter, lookup
 from mqloom.plugins.content.boxes import Boxes
-from mqloom.plugins.content.entries import CHECKED, SEVERAL, SINGLE, Candidate, Entry, Item, Mask, Settling
+from mqloom.plugins.content.entries import CHECKED, SEVERAL, SINGLE, Candidate, Entry, Item, LeafName, Mask, Settling
 from mqloom.plugins.content.keys import Get, Signature, finder
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.matches import SLOT_CODE, Ids, Matches, Slot, distinct
@@ -91,7 +91,7 @@ class Engine:
         if id in self._entries:
             raise KeyError(id)
         quick = plan_quickly(filter)
-        if quick is not None and len(self._tables) >= TABLES_MAX and quick.signature not in self._tables:
+        if quick is not None and len(self._tables) >= TABLES_MAX and quick[0] not in self._tables:
             quick = None
         drafts = drafts_of(filter) if quick is None else []
         entry = Entry(self._ids.take(id), 0 if destination is None else self._use_bit(destination), self._next_number)
@@ -99,7 +99,8 @@ class Engine:
         self._entries[id] = entry
         self._most = max(self._most, len(self._entries))
         if quick is not None:
-            entry.places = tuple(self._keep(entry, quick, several=False))
+            signature, key, name, argument = quick
+            entry.places = (self._put(self._node(signature, key), (name, SINGLE), entry, entry.slot, argument),)
             entry.conjunctions = 1
             return
         self._keep_all(entry, drafts)
@@ -125,19 +126,21 @@ class Engine:
         if plan.checks and not grouped:
             bucket = CHECKED
             item = Candidate(entry, plan.checks, several)
-        places = []
+        places: list[Place] = []
         for key in plan.keys:
             node = self._node(plan.signature, key)
             if grouped:
                 node = node.group(plan.checks)
-            for name, argument in plan.leaves:
-                leaf = node.leaf((name, bucket))
-                kept = leaf.add(entry, item, argument)
-                places.append((node, leaf, argument if kept is None else kept))
-                self._unsettled[leaf] = None
-        if not plan.signature and not self._finds_root:
-            self._arrange()
+            places += [self._put(node, (leaf, bucket), entry, item, argument) for leaf, argument in plan.leaves]
         return places
+
+    def _put(self, node: Node, name: LeafName, entry: Entry, item: Item, argument: Any) -> Place:
+        leaf = node.leaf(name)
+        kept = leaf.add(entry, item, argument)
+        self._unsettled[leaf] = None
+        if not (self._finds_root or node.signature):
+            self._arrange()
+        return node, leaf, argument if kept is None else kept
 
     def _is_popular(self, checks: Checks) -> bool:
         """Say whether so many filters have the same checks that it pays to do them once for all."""

@@ -9,26 +9,36 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from sys import getsizeof
-from typing import Final
+from typing import Any, Final
 
-from mqloom.plugins.content.entries import Box, Point
+from mqloom.plugins.content.entries import Box, Items
+from mqloom.plugins.content.keys import Get
 
 _INFINITE: Final = math.inf
+_EXACT_MAX: Final = 2**53
 _TRUTH: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class FewBoxes:
     """An index of boxes."""
 
-    __slots__ = ("_cuts",)
+    __slots__ = ("_cuts", "items")
 
-    def __init__(self, boxes: Sequence[Box], dimensions: int) -> None:
-        self._cuts = [_cut(boxes, 2 * dimension) for dimension in range(dimensions)]
+    def __init__(self, boxes: Sequence[Box], paths: Sequence[str], items: Items) -> None:
+        self.items = items
+        """Of each box its item."""
+        self._cuts = [(path, *_cut(boxes, 2 * place)) for place, path in enumerate(paths)]
 
-    def find(self, point: Point) -> bytes:
-        """Return for each box, up to the last that does, whether it holds a point."""
+    def find(self, get: Get) -> bytes | None:
+        """Return for each box, up to the last that does, whether it holds the publication; None if that is not easy."""
         mask = -1
-        for value, (bounds, masks) in zip(point, self._cuts, strict=True):
+        for path, bounds, masks in self._cuts:
+            value: Any = get(path)
+            kind = value.__class__
+            if kind is not float and (kind is not int or not -_EXACT_MAX <= value <= _EXACT_MAX):
+                return None
+            if value != value:  # noqa: PLR0124  (NaN)
+                return b""
             mask &= masks[bisect_right(bounds, value)]
             if not mask:
                 return b""
@@ -36,7 +46,7 @@ class FewBoxes:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the boxes."""
-        return sum(getsizeof(bounds) + getsizeof(masks) + sum(map(getsizeof, masks)) for bounds, masks in self._cuts)
+        return sum(getsizeof(bounds) + getsizeof(masks) + sum(map(getsizeof, masks)) for _, bounds, masks in self._cuts)
 
 
 def _cut(boxes: Sequence[Box], place: int) -> "tuple[array[float], list[int]]":

@@ -94,7 +94,6 @@ class BoxLeaf(NamedTuple):
 
 Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
 PLAIN: Final = ListLeaf()
-_PLAIN_ONLY: Final[tuple[tuple[Leaf, Any], ...]] = ((PLAIN, None),)
 
 
 class Plan(NamedTuple):
@@ -104,6 +103,10 @@ class Plan(NamedTuple):
     keys: Sequence[Hashable]
     leaves: Sequence[tuple[Leaf, Any]]
     checks: Checks
+
+
+QuickPlan = tuple[Signature, Hashable, Leaf, Any]
+"""The same for one place: signature, key, leaf and its argument; with nothing left to check."""
 
 
 @dataclass(slots=True)
@@ -125,7 +128,7 @@ class Draft:
         return any(one.path == two.path and one.excludes(two) for one in self.ranges for two in other.ranges)
 
 
-def plan_quickly(filter_: Filter) -> Plan | None:
+def plan_quickly(filter_: Filter) -> QuickPlan | None:
     """Return the same plan as one gets the long way, for the most frequent filters: equalities and perhaps a bound."""
     tree = filter_.tree
     equal: dict[str, Hashable] = {}
@@ -143,16 +146,24 @@ def plan_quickly(filter_: Filter) -> Plan | None:
             bound = predicate
         else:
             return None
-    leaves = _PLAIN_ONLY
-    if bound is not None:
-        if bound.path in equal:
-            return None
-        leaves = ((ThresholdLeaf(bound.path, bound.operator, _kind(bound.value)), bound.value),)
-    if len(equal) == 1:
-        [(path, key)] = equal.items()
-        return Plan(((path, 0),), (key,), leaves, ())
-    paths = sorted(equal)
-    return Plan(tuple([(path, 0) for path in paths]), (tuple([equal[path] for path in paths]),), leaves, ())
+    signature, paths = _signature_of(tuple(equal))
+    key: Hashable = equal[paths[0]] if len(paths) == 1 else tuple([equal[path] for path in paths])
+    if bound is None:
+        return signature, key, PLAIN, None
+    if bound.path in equal:
+        return None
+    return signature, key, _threshold_leaf(bound.path, bound.operator, _kind(bound.value)), bound.value
+
+
+@lru_cache(maxsize=4096)
+def _signature_of(paths: tuple[str, ...]) -> tuple[Signature, list[str]]:
+    ordered = sorted(paths)
+    return tuple([(path, 0) for path in ordered]), ordered
+
+
+@lru_cache(maxsize=4096)
+def _threshold_leaf(path: str, operator: Operator, kind: BoundKind) -> ThresholdLeaf:
+    return ThresholdLeaf(path, operator, kind)
 
 
 def drafts_of(filter_: Filter) -> list[Draft]:
@@ -389,6 +400,8 @@ def _is_exact(bound: Number | None) -> bool:
 
 
 def _kind(bound: Scalar) -> BoundKind:
+    if bound.__class__ is float:
+        return "double"
     if isinstance(bound, str):
         return "string"
     return "double" if _is_exact(bound) else "number"
