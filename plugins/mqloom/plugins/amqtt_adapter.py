@@ -16,6 +16,8 @@ STOP_S_MAX = 2.0
 
 LISTENER = "default"
 
+logger = logging.getLogger(__name__)
+
 
 class AmqttAdapter:
     """An amqtt broker that lives as long as its gateway."""
@@ -66,6 +68,8 @@ class AmqttAdapter:
         self._connections.add(task)
         try:
             await self._broker.external_connected(StreamReaderAdapter(reader), StreamWriterAdapter(writer), LISTENER)
+        except Exception as error:  # amqtt's own mistake costs one connection, which its client opens again
+            logger.warning("the embedded broker dropped a connection: %s: %s", type(error).__name__, error)
         finally:
             writer.close()
             self._connections.discard(task)
