@@ -34,4 +34,7 @@ def test_a_connection_on_which_the_broker_stumbles_is_closed_and_said(
 
 
 def test_stopping_what_never_started_is_no_mistake() -> None:
-    asyncio.run(AmqttAdapter(BrokerAddress("127.0.0.1", 1)).stop())
+    async def run() -> None:
+        await AmqttAdapter(BrokerAddress("127.0.0.1", 1)).stop()
+
+    asyncio.run(run())
