@@ -73,6 +73,7 @@ class GatewayDriver:
         self._neighbour_alive = dict.fromkeys(neighbours, True)
         self._neighbour_epoch = dict.fromkeys(neighbours, 0)
         self._status_at = 0.0
+        self._correction: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Run until `stop`, or until our own mistake: then raises it."""
@@ -132,8 +133,9 @@ class GatewayDriver:
         await self._ended
 
     async def _close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._correction):
+            if timer is not None:
+                timer.cancel()
         if self._own is not None:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
@@ -183,13 +185,16 @@ class GatewayDriver:
         """Our status came back to us: all records are read. If it is not what we said, say it again."""
         if message.payload == encode_status(self._status(alive=True)):
             self._handle(RecordsRead())
-        elif self._loop.time() >= self._status_at + STATUS_EVERY_S and not message.retain:
+        elif not message.retain and self._correction is None:
             if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
                 self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
-            self._say_status()
+            self._correction = self._loop.call_at(self._status_at + STATUS_EVERY_S, self._say_status)
 
     def _say_status(self) -> None:
         assert self._own is not None
+        if self._correction is not None:
+            self._correction.cancel()
+            self._correction = None
         self._status_at = self._loop.time()
         self._own.publish(layout.status(self._gateway), encode_status(self._status(alive=True)), 1, retain=True)
 
