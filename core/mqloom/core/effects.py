@@ -8,7 +8,7 @@ from mqloom.core.ids import GatewayId
 
 
 class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
-    """Publish on our own broker."""
+    """Publish on our own broker; with a number, say LocallyPublished when the broker has acknowledged it."""
 
     topic: str
     payload: bytes
@@ -16,10 +16,51 @@ class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
     retain: bool = False
     content_type: str = ""
     user_properties: tuple[tuple[str, str], ...] = ()
+    number: int = 0
+
+
+class Acknowledge(Struct, frozen=True, kw_only=True, gc=False):
+    """Acknowledge what our own broker handed over, in this order; those of an earlier connection are passed over."""
+
+    receipts: tuple[int, ...]
+
+
+class HoldIntake(Struct, frozen=True, kw_only=True):
+    """Hand over no more publications of clients until ReleaseIntake; everything else goes on."""
+
+
+class ReleaseIntake(Struct, frozen=True, kw_only=True):
+    """Hand over publications of clients again."""
+
+
+class OpenPark(Struct, frozen=True, kw_only=True):
+    """Let our own broker give back what is parked for a neighbour, from the first that was not acknowledged."""
+
+    neighbour: GatewayId
+
+
+class ClosePark(Struct, frozen=True, kw_only=True):
+    """Leave with the broker what is parked for a neighbour; the broker goes on collecting."""
+
+    neighbour: GatewayId
+
+
+class AcknowledgeParked(Struct, frozen=True, kw_only=True, gc=False):
+    """Acknowledge what came by ParkedReceived; those of an earlier opening are passed over."""
+
+    neighbour: GatewayId
+    receipts: tuple[int, ...]
+
+
+class SendAck(Struct, frozen=True, kw_only=True, gc=False):
+    """Publish an acknowledgement of a neighbour's frames on our own broker, where the neighbour listens."""
+
+    neighbour: GatewayId
+    ack: bytes
 
 
 class SendFrame(Struct, frozen=True, kw_only=True, gc=False):
-    """Write a frame to a neighbour's link topic; the frames of a neighbour stay in order."""
+    """Write a frame to a neighbour's link topic, QoS 0; the frames of a neighbour stay in order."""
 
     neighbour: GatewayId
     frame: bytes
@@ -39,4 +80,16 @@ class Log(Struct, frozen=True, kw_only=True):
     text: str
 
 
-Effect = PublishLocally | SendFrame | WakeAt | Log
+Effect = (
+    PublishLocally
+    | Acknowledge
+    | HoldIntake
+    | ReleaseIntake
+    | OpenPark
+    | ClosePark
+    | AcknowledgeParked
+    | SendAck
+    | SendFrame
+    | WakeAt
+    | Log
+)

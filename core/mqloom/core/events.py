@@ -17,10 +17,11 @@ class PublishesReceived(Struct, frozen=True, kw_only=True):
 
 
 class RecordReceived(Struct, frozen=True, kw_only=True):
-    """A client wrote, or deleted (no bytes), its subscription record."""
+    """A client wrote, or deleted (no bytes), its subscription record; `receipt` as of Incoming."""
 
     client: ClientId
     data: bytes
+    receipt: int = 0
 
 
 class RecordsRead(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,37 @@ class FramesReceived(Struct, frozen=True, kw_only=True):
     sender: GatewayId
     frames: tuple[bytes, ...]
     urgent: bool = False
+
+
+class AcksReceived(Struct, frozen=True, kw_only=True):
+    """A neighbour acknowledged frames of ours, on its own broker."""
+
+    neighbour: GatewayId
+    acks: tuple[bytes, ...]
+
+
+class LocallyPublished(Struct, frozen=True, kw_only=True):
+    """Our own broker has taken over what was published with these numbers."""
+
+    numbers: tuple[int, ...]
+
+
+class BrokerLost(Struct, frozen=True, kw_only=True):
+    """Our connection to our own broker broke: it may not have got our last acknowledgements, and sends again."""
+
+
+class Parked(Struct, frozen=True, kw_only=True, gc=False):
+    """A message that we parked for a neighbour, and the number by which the driver is told to acknowledge it."""
+
+    data: bytes
+    receipt: int
+
+
+class ParkedReceived(Struct, frozen=True, kw_only=True):
+    """Our own broker gives back what we parked for a neighbour, in its order; after a break, once more."""
+
+    neighbour: GatewayId
+    messages: tuple[Parked, ...]
 
 
 class LinkConnected(Struct, frozen=True, kw_only=True):
@@ -51,4 +83,17 @@ class Woke(Struct, frozen=True, kw_only=True):
     """The time that the last WakeAt asked for has come."""
 
 
-Event = Started | PublishesReceived | RecordReceived | RecordsRead | FramesReceived | LinkConnected | LinkLost | Woke
+Event = (
+    Started
+    | PublishesReceived
+    | RecordReceived
+    | RecordsRead
+    | FramesReceived
+    | AcksReceived
+    | LocallyPublished
+    | BrokerLost
+    | ParkedReceived
+    | LinkConnected
+    | LinkLost
+    | Woke
+)

@@ -62,6 +62,21 @@ def link_sender(receiver: GatewayId, topic: str) -> LinkTopic:
     return LinkTopic(GatewayId(decode_id(sender)), bool(urgent))
 
 
+def ack(receiver: GatewayId, sender: GatewayId) -> str:
+    """Return the topic, on the receiver's broker, on which it acknowledges a neighbour's frames."""
+    return f"{_of(receiver)}/link/{encode_id(sender)}/ack"
+
+
+def park(gateway: GatewayId, neighbour: GatewayId) -> str:
+    """Return the topic on which a gateway keeps, for itself, what waits for a link that is down."""
+    return f"{_of(gateway)}/park/{encode_id(neighbour)}"
+
+
+def fence(gateway: GatewayId) -> str:
+    """Return the topic of the messages by which a gateway learns that its acknowledgements have arrived."""
+    return f"{_of(gateway)}/fence"
+
+
 def status(gateway: GatewayId) -> str:
     """Return the topic of a gateway's status (retained, and its last will)."""
     return f"{_of(gateway)}/status"

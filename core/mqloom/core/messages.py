@@ -42,9 +42,10 @@ class Withdraw(Struct, frozen=True, array_like=True, tag=5, gc=False):
 
 
 class Established(Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """Every gateway behind the sender now routes for this announcement."""
+    """Every gateway behind the sender now routes for this announcement; not complete: every one in reach."""
 
     key: SubscriptionKey
+    complete: bool = True
 
 
 class Flush(Struct, frozen=True, array_like=True, tag=7, gc=False):

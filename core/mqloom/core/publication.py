@@ -21,7 +21,11 @@ UserProperties = Annotated[tuple[tuple[PropertyText, PropertyText], ...], Meta(m
 
 
 class Incoming(Struct, frozen=True, kw_only=True, gc=False):
-    """A publication as a client sent it to the local broker, before it has an id."""
+    """A publication as a client sent it to the local broker, before it has an id.
+
+    `receipt` is the number by which the driver is told to acknowledge it, `packet` its packet id, and `again` MQTT's DUP
+    flag: the broker has sent it before. Of QoS 0 all three are nothing.
+    """
 
     topic: str
     payload: bytes
@@ -29,12 +33,16 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
     retain: bool = False
     content_type: str = ""
     user_properties: tuple[tuple[str, str], ...] = ()
+    receipt: int = 0
+    packet: int = 0
+    again: bool = False
 
 
 class Publication(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A publication in the federation; the same structure on the wire (where the bounds are checked) and in memory.
 
-    `low_water` is its origin's: everything with a smaller sequence is done with and may be forgotten.
+    `low_water` is its origin's: everything with a smaller sequence is done with and may be forgotten. `packet` is the
+    packet id under which the origin's broker handed it over; a repeat may have entered in an earlier epoch already.
     """
 
     origin: GatewayName
@@ -48,6 +56,8 @@ class Publication(Struct, frozen=True, array_like=True, tag=1, gc=False):
     retain: bool = False
     content_type: PropertyText = ""
     user_properties: UserProperties = ()
+    packet: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    repeat: bool = False
 
     @property
     def id(self) -> PublicationId:
@@ -68,4 +78,6 @@ class Publication(Struct, frozen=True, array_like=True, tag=1, gc=False):
             self.retain,
             self.content_type,
             self.user_properties,
+            self.packet,
+            self.repeat,
         )

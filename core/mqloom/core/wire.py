@@ -39,8 +39,21 @@ class Frame(Struct, frozen=True, array_like=True, gc=False):
     messages: Annotated[tuple[Message, ...], Meta(max_length=FRAME_MESSAGES_MAX)]
 
 
+class Ack(Struct, frozen=True, array_like=True, gc=False):
+    """What became of a neighbour's conversation.
+
+    All frames before `received` have come; all publications in frames before `done` are taken care of further on.
+    """
+
+    sender: GatewayName
+    conversation: Conversation
+    received: Number
+    done: Number
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
+_ack_decoder = msgspec.msgpack.Decoder(Ack)
 _VERSION_BYTE: Final = bytes([VERSION])
 
 
@@ -59,6 +72,23 @@ def decode(data: bytes) -> Frame:
         raise FrameError("version", f"format {data[0]}, this gateway reads format {VERSION}: upgrade the older side")
     try:
         return _decoder.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError("malformed", str(error)) from None
+
+
+def encode_ack(ack: Ack) -> bytes:
+    """Return the bytes of an acknowledgement."""
+    return _VERSION_BYTE + _encoder.encode(ack)
+
+
+def decode_ack(data: bytes) -> Ack:
+    """Return the acknowledgement in `data`; raises FrameError with one of REFUSALS."""
+    if not data:
+        raise FrameError("empty", "nothing in it")
+    if data[0] != VERSION:
+        raise FrameError("version", f"format {data[0]}, this gateway reads format {VERSION}: upgrade the older side")
+    try:
+        return _ack_decoder.decode(memoryview(data)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError("malformed", str(error)) from None
 
