@@ -339,7 +339,9 @@ def test_an_empty_frame_keeps_the_place() -> None:
 
 @pytest.mark.parametrize("messages", [(), (PUBLICATION,), (Hello(OURS, False), PUBLICATION)])
 @pytest.mark.parametrize("sequence", [0, 1, 7])
-def test_a_conversation_whose_beginning_was_missed_is_not_followed(messages: tuple[Message, ...], sequence: int) -> None:
+def test_a_conversation_whose_beginning_was_missed_is_not_followed(
+    messages: tuple[Message, ...], sequence: int
+) -> None:
     link = new_link()
     assert link.receive(frame(sequence, *messages), 1.0) == ([], ())
     assert link.state is LinkState.CONNECTING

@@ -116,6 +116,28 @@ class Side:
             self.link.taken_care_of(*self.put_off.pop())
         self.link.check()
 
+    def step(self, kind: str, amount: int, now: float) -> None:
+        if kind == "lose":
+            del self.channel[:amount]
+        elif kind == "lose newest":
+            del self.channel[-amount:]
+        elif kind == "lose acks":
+            self.acks.clear()
+        elif kind == "repeat":
+            self.channel[:0] = self.channel[:1]
+        elif kind == "restart":
+            self.restart(now)
+        elif kind == "lost":
+            self.link.lost(now)
+        elif kind == "connected":
+            self.link.connected(now)
+        elif kind == "say":
+            self.say(amount)
+        else:
+            assert kind == "take care"
+            self.take_care(amount)
+        self.send()
+
     def wake(self, now: float) -> None:
         self.now = now
         while self.link.deadline is not None and self.link.deadline <= now:
@@ -138,32 +160,13 @@ class Pair:
             self.sides[receiver].receive_ack(sender.acks.pop(0), self.now)
 
     def step(self, kind: str, which: int, amount: int) -> None:
-        side = self.sides[which]
         if kind == "deliver":
             for _ in range(amount):
                 self.deliver(which)
-        elif kind == "lose":
-            del side.channel[:amount]
-        elif kind == "lose acks":
-            side.acks.clear()
-        elif kind == "lose newest":
-            del side.channel[-amount:]
-        elif kind == "repeat":
-            side.channel[:0] = side.channel[:1]
-        elif kind == "restart":
-            side.restart(self.now)
-        elif kind == "lost":
-            side.link.lost(self.now)
-        elif kind == "connected":
-            side.link.connected(self.now)
-            side.send()
-        elif kind == "say":
-            side.say(amount)
-        elif kind == "take care":
-            side.take_care(amount)
-            side.send()
-        else:
+        elif kind == "wait":
             self.wait(amount)
+        else:
+            self.sides[which].step(kind, amount, self.now)
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
