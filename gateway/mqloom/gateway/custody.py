@@ -92,7 +92,8 @@ class Custody:
         duty.claims -= 1
         if not duty.claims:
             for id_ in duty.ids:
-                del self._open[id_]
+                if self._open.get(id_) is duty:  # else it was forgotten by duplicate removal, and has begun again
+                    del self._open[id_]
             self._met += duty.sources
 
     def met(self) -> list[Source]:
