@@ -92,6 +92,18 @@ def test_a_repeat_is_the_same_duty_by_another_name() -> None:
     assert custody.met() == [from_a(3, LATER)]
 
 
+def test_a_repeat_that_came_by_another_way_is_known_when_it_is_repeated_once_more() -> None:
+    custody = Custody()
+    duty = custody.begin(from_a(1), ID)
+    custody.again(from_b(1), REPEAT, ID)
+    assert custody.met() == [from_b(1)]
+    custody.again(from_a(1, LATER), PublicationId(A, 3, 0), REPEAT)
+    assert custody.met() == []  # this is who waits for us
+    custody.meet(duty)
+    assert custody.met() == [from_a(1), from_a(1, LATER)]
+    assert len(custody) == 0
+
+
 def test_an_id_that_duplicate_removal_has_forgotten_may_begin_once_more() -> None:
     custody = Custody()
     first = custody.begin(from_a(1), ID)
