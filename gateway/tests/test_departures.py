@@ -135,7 +135,22 @@ def test_silence_counts_from_the_last_progress() -> None:
     assert not departures.are_stalled(12.0 + SILENCE_S - 0.1)
     assert departures.are_stalled(12.0 + SILENCE_S)
     departures.acknowledged(3, 1, 13.0)
-    assert not departures.are_stalled(1_000.0)
+    assert not departures.are_stalled(1_000.0)  # it may take its time
+
+
+def test_when_all_has_come_and_nothing_is_said_of_what_became_of_it_they_are_quiet() -> None:
+    departures = Departures()
+    send(departures)
+    assert not departures.are_quiet(99.0)  # it has not come
+    departures.acknowledged(2, 1, 1.0)
+    assert departures.deadline == 1.0 + SILENCE_S
+    assert not departures.are_quiet(1.0 + SILENCE_S - 0.1)
+    assert departures.are_quiet(1.0 + SILENCE_S)
+    departures.acknowledged(2, 1, 9.0)
+    assert not departures.are_quiet(1.0 + SILENCE_S)
+    departures.acknowledged(2, 2, 10.0)
+    assert not departures.are_quiet(99.0)
+    assert departures.deadline is None
 
 
 @pytest.mark.parametrize(("come", "done"), [(4, 4), (3, 4), (2**63 - 1, 0), (0, 2**63 - 1), (1, 2)])
@@ -259,16 +274,13 @@ def test_over_any_channel_every_frame_is_taken_once_in_order_and_everything_done
         assert joined.taken == list(range(len(joined.taken)))
         done = len(joined.taken) - len(joined.open)
         assert len(joined.finished) <= done
-    joined.send([1])  # what was last said may have been lost: this asks
     while joined.departures.deadline is not None or joined.frames or joined.acks:
         joined.step("receive", 0)
         joined.step("take care", 0)
         joined.step("wait", 1 if not (joined.frames or joined.acks) else 0)
+        if joined.departures.are_quiet(joined.now):  # what was last said has been lost
+            joined.send([0])
         assert joined.now < 1_000
-    while joined.open:
-        joined.step("take care", 0)
-        joined.step("receive", 0)
-    joined.step("receive", 0)
     assert joined.taken == list(range(len(joined.sent)))
     assert joined.finished == joined.sent
     assert joined.departures.held == 0

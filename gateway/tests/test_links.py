@@ -459,6 +459,22 @@ def test_what_is_taken_care_of_is_returned_once_and_gives_room() -> None:
     assert link.deadline is None
 
 
+def test_of_publications_of_which_nothing_more_is_said_the_neighbour_is_asked() -> None:
+    link = up()
+    link.pack((), [entry(0)], 1.0)
+    acknowledge(link, 3, 2, 2.0)  # and that it is done was said too, but lost
+    assert link.deadline == 2.0 + SILENCE_S
+    assert link.wake(2.0 + SILENCE_S) == []
+    assert frames_of(link.pack((), (), 2.0 + SILENCE_S)) == [Frame(US, OURS, 3, (Hello(THEIRS, False),))]
+    acknowledge(link, 4, 2, 30.0)  # it has not done it yet
+    assert link.deadline == 30.0 + SILENCE_S
+    link.lost(31.0)
+    link.connected(32.0)
+    link.pack((), (), 32.0)
+    assert len(acknowledge(link, 5, 5, 33.0)) == 1
+    assert link.deadline is None
+
+
 def test_an_acknowledgement_of_an_earlier_conversation_is_dropped() -> None:
     link = up()
     link.pack((), [entry(0)], 0.0)
