@@ -4,7 +4,7 @@ import pytest
 
 from mqloom.core.ids import Conversation, PublicationId
 from mqloom.core.limits import FLOW_QUEUE_MAX, FRAME_MESSAGES_MAX, MARKER_S
-from mqloom.core.messages import Flush
+from mqloom.core.messages import Flush, Synced
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Frame, decode, encode
 from mqloom.gateway.custody import FromBroker
@@ -269,6 +269,7 @@ def test_a_lost_link_waits_for_no_marker() -> None:
     [
         b"",
         b"\x01\xc1",
+        encode(Frame(US, Conversation(1, 1), 0, (Synced(),))),
         encode(Frame(US, Conversation(9, 9), 0, ())),
     ],
 )
