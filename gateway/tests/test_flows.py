@@ -291,6 +291,22 @@ def test_what_comes_out_of_a_park_that_is_closed_comes_again() -> None:
     assert bench.flow.drain(0.0) == []
 
 
+def test_nothing_overtakes_what_came_out_of_the_park_and_waits_for_room() -> None:
+    # A publication of QoS 0 has its origin's mark: a receiver would take what it overtook for done with.
+    bench = FlowGate()
+    bench.give_up()
+    bench.post(2)
+    bench.up().give_back()
+    assert mode_of(bench) is Mode.DIRECT
+    bench.post(1, qos=0)
+    bench.post_wave()
+    assert sequences(bench.take(1)) == [0]
+    assert bench.take(0) == []
+    entries = bench.take(1)
+    assert sequences(entries) == [1, 2]
+    assert entries[-1].message == Flush(US, 1, 0)
+
+
 def test_ids_are_kept_through_the_park() -> None:
     bench = FlowGate()
     bench.give_up()

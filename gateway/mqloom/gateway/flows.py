@@ -140,7 +140,7 @@ class Flow:
         """Return what goes out now, if the link has so much room; QoS 0 and waves take none."""
         taken: list[Entry] = []
         for queue in (self._from_park, self._queue):
-            if queue is self._queue and self.mode is not Mode.DIRECT:
+            if queue is self._queue and (self.mode is not Mode.DIRECT or self._from_park):
                 break
             while queue and (room > 0 or queue[0].duty is None):
                 entry = queue.popleft()
