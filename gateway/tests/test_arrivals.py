@@ -88,7 +88,8 @@ def test_a_frame_is_done_with_its_last_publication_and_told_at_once() -> None:
 
 def test_frames_are_done_in_order_and_those_without_publications_with_the_one_before() -> None:
     arrivals = begun()
-    for sequence, messages in enumerate([(publication(),), (), (publication(),), (Synced(),)], 1):
+    contents: list[tuple[Message, ...]] = [(publication(),), (), (publication(),), (Synced(),)]
+    for sequence, messages in enumerate(contents, 1):
         arrivals.take(frame(sequence, *messages), 0.0)
     arrivals.taken_care_of(3)
     assert arrivals.done == 1
