@@ -1,6 +1,10 @@
 """Publications that their origin sends again in a later life: known by packet id, topic and payload."""
 
+from collections import Counter
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mqloom.core.ids import GatewayId, PublicationId
 from mqloom.core.limits import SEEN_ORIGINS_MAX
@@ -111,6 +115,20 @@ def test_an_original_that_comes_after_its_repeat_is_known() -> None:
     assert seen.earlier(publication(1, 1)) == id_of(1, 1)
 
 
+def test_an_original_that_comes_after_its_repeat_is_known_though_that_was_the_first_we_heard() -> None:
+    seen = Seen()
+    assert seen.earlier(publication(2, 0, repeat=True)) is None
+    assert seen.earlier(publication(1, 1)) == id_of(2, 0)
+
+
+def test_an_original_that_comes_between_other_repeats_and_its_own_is_known_by_then() -> None:
+    seen = Seen()
+    seen.earlier(publication(1, 0, packet=1))
+    assert seen.earlier(publication(2, 0, packet=1, repeat=True)) == id_of(1, 0)
+    assert seen.earlier(publication(1, 1, packet=2)) is None
+    assert seen.earlier(publication(2, 1, packet=2, repeat=True)) == id_of(1, 1)
+
+
 def test_what_is_below_the_mark_is_done_with_and_cannot_be_meant() -> None:
     seen = Seen()
     seen.earlier(publication(1, 0, packet=1))
@@ -163,3 +181,87 @@ def test_no_more_origins_than_the_bound_are_remembered() -> None:
         seen.earlier(publication(1, 0, origin=GatewayId(f"G{number}")))
     assert len(seen) == SEEN_ORIGINS_MAX
     assert seen.earlier(publication(1, 0, origin=GatewayId("G1"))) is None
+
+
+class Origin:
+    """A gateway with its broker, which crashes, and the channel to one receiver.
+
+    The broker counts packet ids. It keeps a message until it is acknowledged, which the gateway does when the receiver
+    has it; and after a crash it hands what was not acknowledged over again.
+    """
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+        self.received: Counter[int] = Counter()
+        self.payloads: list[bytes] = []
+        self.unacknowledged: dict[int, bool] = {}  # by message: whether it has been handed over in an earlier life
+        self.epoch, self.sequence = 1, 0
+        self.pending: dict[int, int] = {}  # by sequence: the message
+        self.channels: list[list[tuple[Publication, int]]] = [[]]
+
+    def publish(self, payload: bytes) -> None:
+        self.unacknowledged[len(self.payloads)] = False
+        self.payloads.append(payload)
+
+    def hand_over(self) -> None:
+        handed = set(self.pending.values())
+        waiting = [message for message in self.unacknowledged if message not in handed]
+        for message in waiting[:1]:
+            sequence, self.sequence = self.sequence, self.sequence + 1
+            self.pending[sequence] = message
+            made = publication(
+                self.epoch,
+                sequence,
+                message + 1,
+                repeat=self.unacknowledged[message],
+                low_water=min(self.pending),
+                payload=self.payloads[message],
+            )
+            self.channels[-1].append((made, message))
+
+    def arrive(self, at: int) -> None:
+        channels = [channel for channel in self.channels if channel]
+        if not channels:
+            return
+        arrived, message = channels[at % len(channels)].pop(0)
+        self.received[message] += self.seen.earlier(arrived) is None
+        if arrived.epoch == self.epoch:
+            del self.pending[arrived.sequence]
+            del self.unacknowledged[message]
+
+    def crash(self, lost: int) -> None:
+        """What is under way may be lost, or late."""
+        if lost:
+            del self.channels[-1][-lost:]
+        for message in self.pending.values():
+            self.unacknowledged[message] = True
+        self.pending.clear()
+        self.epoch, self.sequence = self.epoch + 1, 0
+        self.channels.append([])
+
+
+steps = st.tuples(
+    st.sampled_from(["publish", "publish", "hand over", "hand over", "arrive", "crash"]), st.integers(0, 3)
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(steps, max_size=60))
+def test_whatever_crashes_everything_comes_once(script: list[tuple[str, int]]) -> None:
+    origin = Origin()
+    crashes = 0
+    for kind, amount in script:
+        if kind == "publish":
+            origin.publish(b"%d" % (amount // 2))
+        elif kind == "hand over":
+            origin.hand_over()
+        elif kind == "arrive":
+            origin.arrive(amount)
+        elif crashes < EPOCHS_MAX - 1:
+            crashes += 1
+            origin.crash(amount)
+        assert max(origin.received.values(), default=0) <= 1
+    while origin.unacknowledged or any(origin.channels):
+        origin.hand_over()
+        origin.arrive(-1)
+    assert origin.received == Counter(range(len(origin.payloads)))

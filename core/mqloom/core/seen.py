@@ -50,7 +50,7 @@ class Seen:
         epoch = origin.epoch(publication.epoch)
         if not epoch.first_time(publication.sequence, publication.low_water, self._window, print_):
             return publication.id
-        if print_ is None or len(origin.epochs) == 1:
+        if print_ is None or (len(origin.epochs) == 1 and not publication.repeat):
             return None
         known = origin.twin(publication, print_)
         return None if known is None else PublicationId(publication.origin, *known)
@@ -100,6 +100,8 @@ class _Origin:
         for number, epoch in self.epochs.items():
             if number > publication.epoch and print_ in epoch.repeats:
                 return number, epoch.repeats.pop(print_)
+        if self._repeating is not None and publication.epoch < self._repeating:
+            self._repeatable[print_] = publication.epoch, publication.sequence  # its repeat may still come
         return None
 
     def _prints_before(self, number: int) -> Iterator[tuple[Print, tuple[int, int]]]:
