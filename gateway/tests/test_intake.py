@@ -169,6 +169,16 @@ def test_another_one_under_the_same_packet_id_is_new(again: bool) -> None:
     assert door.take(1, b"y", again=again) == [1]
 
 
+def test_an_equal_one_under_the_same_packet_id_is_new_when_the_broker_has_surely_forgotten_the_first() -> None:
+    door = Door()
+    door.take(1, b"x")
+    door.intake.met(0)
+    assert door.acknowledged() == [1]
+    door.fence()
+    door.intake.lost()  # and with it another message of that packet id, on its way to us
+    assert door.take(1, b"x", again=True) == [1]
+
+
 def test_sent_again_before_our_first_fence_is_back_it_may_be_of_an_earlier_life() -> None:
     door = Door(is_open=False)
     door.intake.open()
