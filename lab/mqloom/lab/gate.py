@@ -67,6 +67,7 @@ class Gate:
         self.node = Node(parts or parts_of(), self.now)
         self.sequences: dict[GatewayId, itertools.count[int]] = {}
         self.receipts = itertools.count(1)
+        self.park_receipts = itertools.count(1)
         self.handle(Started())
         self.handle(RecordsRead())
 
@@ -101,10 +102,14 @@ class Gate:
             self.marker_back(neighbour)
         return self
 
-    def marker_back(self, neighbour: GatewayId) -> list[Effect]:
-        """Let the broker give back the first marker of the park: there was nothing in it."""
-        marker = encode(Frame(US, Conversation(1, 1), 0, ()))
-        return self.handle(ParkedReceived(neighbour=neighbour, messages=(Parked(data=marker, receipt=1),)))
+    def marker_back(self, neighbour: GatewayId, number: int = 1) -> list[Effect]:
+        """Let the broker give back a marker of the park, the first one: there was nothing in it."""
+        return self.unpark(neighbour, encode(Frame(US, Conversation(1, number), 0, ())))
+
+    def unpark(self, neighbour: GatewayId, *messages: bytes) -> list[Effect]:
+        """Let the broker give back what is in the park."""
+        parked = tuple(Parked(data=data, receipt=next(self.park_receipts)) for data in messages)
+        return self.handle(ParkedReceived(neighbour=neighbour, messages=parked))
 
     def hear(self, neighbour: GatewayId, *messages: Message) -> list[Effect]:
         """Let a neighbour say something, in order."""
