@@ -1,7 +1,8 @@
 """The sending end of a conversation: frames until they have come, publications until they are taken care of.
 
 Frames that were not acknowledged are sent again after RESEND_S, each time in vain after twice as long. No more than
-LINK_WINDOW publications are on their way.
+LINK_WINDOW publications are on their way. An acknowledgement that all is taken care of is said once, and may be lost;
+so after SILENCE_S without any it is asked for.
 """
 
 from collections import deque
@@ -48,6 +49,7 @@ class Departures:
         self._again_at: float | None = None
         self._again_s = RESEND_S
         self._waiting_since = 0.0
+        self._heard_at = 0.0
 
     @property
     def room(self) -> int:
@@ -67,6 +69,7 @@ class Departures:
         """The neighbour has got, and taken care of, so many frames; returns what it has taken care of since."""
         if not done <= come <= self.sequence:  # no neighbour says that of its own
             return []
+        self._heard_at = now
         if come > self._come:
             for index in range(max(self._come, self._first) - self._first, come - self._first):
                 self._frames[index].data = None
@@ -101,10 +104,16 @@ class Departures:
         """Whether nothing has come for too long."""
         return self._again_at is not None and now >= self._waiting_since + SILENCE_S
 
+    def are_quiet(self, now: float) -> bool:
+        """Whether all has come, but for long nothing was said of what is not taken care of: that may have been lost."""
+        return self._again_at is None and self.held > 0 and now >= self._heard_at + SILENCE_S
+
     @property
     def deadline(self) -> float | None:
-        """When `again` and `are_stalled` must be asked."""
-        return None if self._again_at is None else min(self._again_at, self._waiting_since + SILENCE_S)
+        """When `again`, `are_stalled` and `are_quiet` must be asked."""
+        if self._again_at is None:
+            return self._heard_at + SILENCE_S if self.held else None
+        return min(self._again_at, self._waiting_since + SILENCE_S)
 
     def end(self) -> None:
         """The conversation is over; another begins."""

@@ -21,7 +21,8 @@ but asks for none: greetings come to an end.
     UP          new conversation             CONNECTING   close, new conversation, greet
     UP          connected again              UP           greet, send again what has not come
     UP          connection lost, grace over  DOWN         close, new conversation, give up
-    UP          no acknowledgement, SILENCE  DOWN         close, new conversation, give up
+    UP          frames not come, SILENCE     DOWN         close, new conversation, give up
+    UP          come, not done, SILENCE      UP           greet: that they are done may have been said, and lost
     DOWN        Hello that follows us        UP           greet, open
     DOWN        Hello that does not          CONNECTING   greet
 
@@ -110,7 +111,8 @@ class Link:
                 f"neighbour {self._neighbour} does not answer: going on without it. Is its gateway running?",
             )
             return [*changes, LinkChange.GIVE_UP]
-        if self._greet_at is not None and now >= self._greet_at:
+        is_quiet = self.state is LinkState.UP and self._connected and self._departures.are_quiet(now)
+        if is_quiet or (self._greet_at is not None and now >= self._greet_at):
             self._greet(now)
         return []
 
