@@ -48,7 +48,16 @@ _EXACT_MAX: Final = 2**53
 
 BoundKind = Literal["double", "number", "string"]
 Test = Callable[[object], bool]
-Check = tuple[str, Test]
+
+
+class Check(NamedTuple):
+    """A test of an attribute's value, and whether it is one of texts: such attributes have few different values."""
+
+    path: str
+    test: Test
+    of_text: bool
+
+
 Checks = tuple[Check, ...]
 
 
@@ -95,6 +104,11 @@ class BoxLeaf(NamedTuple):
 Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
 PLAIN: Final = ListLeaf()
 
+SINGLE: Final = 0
+"""The bucket of ids that come out of one leaf only."""
+
+_PLAIN_NAME: Final = (PLAIN, SINGLE)
+
 
 class Plan(NamedTuple):
     """A conjunction's places: each leaf with its argument, in the node of each key."""
@@ -105,8 +119,8 @@ class Plan(NamedTuple):
     checks: Checks
 
 
-QuickPlan = tuple[Signature, Hashable, Leaf, Any]
-"""The same for one place: signature, key, leaf and its argument; with nothing left to check."""
+QuickPlan = tuple[Signature, Hashable, tuple[Leaf, int], Any]
+"""The same for one place, with nothing left to check: signature, key, the leaf's name and its argument."""
 
 
 @dataclass(slots=True)
@@ -149,10 +163,10 @@ def plan_quickly(filter_: Filter) -> QuickPlan | None:
     signature, paths = _signature_of(tuple(equal))
     key: Hashable = equal[paths[0]] if len(paths) == 1 else tuple([equal[path] for path in paths])
     if bound is None:
-        return signature, key, PLAIN, None
+        return signature, key, _PLAIN_NAME, None
     if bound.path in equal:
         return None
-    return signature, key, _threshold_leaf(bound.path, bound.operator, _kind(bound.value)), bound.value
+    return signature, key, _threshold_name(bound.path, bound.operator, _kind(bound.value)), bound.value
 
 
 @lru_cache(maxsize=4096)
@@ -162,8 +176,8 @@ def _signature_of(paths: tuple[str, ...]) -> tuple[Signature, list[str]]:
 
 
 @lru_cache(maxsize=4096)
-def _threshold_leaf(path: str, operator: Operator, kind: BoundKind) -> ThresholdLeaf:
-    return ThresholdLeaf(path, operator, kind)
+def _threshold_name(path: str, operator: Operator, kind: BoundKind) -> tuple[ThresholdLeaf, int]:
+    return ThresholdLeaf(path, operator, kind), SINGLE
 
 
 def drafts_of(filter_: Filter) -> list[Draft]:
@@ -315,7 +329,7 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
             size *= len(keys)
             parts[path, 0] = keys
         else:
-            checks.append((path, _is_among(frozenset(keys))))
+            checks.append(Check(path, _is_among(frozenset(keys)), True))
     if not draft.likes:
         return parts, draft.others
     others = list(draft.others)
@@ -331,6 +345,7 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
     return parts, others
 
 
+@lru_cache(maxsize=4096)
 def _is_among(keys: frozenset[Hashable]) -> Test:
     return lambda value: key_of(value) in keys
 
@@ -364,9 +379,9 @@ def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, An
     if len(ranges) > 1 or not ranges[0].one_sided:
         exact = sorted(range_ for range_ in ranges if _is_exact(range_.low) and _is_exact(range_.high))
         if len(exact) > 1 or (exact and not exact[0].one_sided):
-            checks += [(range_.path, _range_test(range_)) for range_ in ranges if range_ not in exact]
+            checks += [Check(range_.path, _range_test(range_), False) for range_ in ranges if range_ not in exact]
             return [(BoxLeaf(tuple(range_.path for range_ in exact)), tuple(exact))]
-        checks += [(range_.path, _range_test(range_)) for range_ in ranges]
+        checks += [Check(range_.path, _range_test(range_), False) for range_ in ranges]
     path, low, low_open, high, high_open = ranges[0]
     if low is not None:
         return [(ThresholdLeaf(path, ">" if low_open else ">=", _kind(low)), low)]
@@ -380,7 +395,10 @@ def _check(checks: list[Check], *several: Sequence[Predicate]) -> None:
 @lru_cache(maxsize=4096)
 def _check_of(predicate: Predicate) -> Check:
     """Return the check for a predicate. Many filters share one, and a shared one stays in the processor's cache."""
-    return predicate.path, value_test(predicate)
+    of_text = isinstance(predicate, Like | Membership) or (
+        isinstance(predicate, Comparison) and predicate.kind == "string"
+    )
+    return Check(predicate.path, value_test(predicate), of_text)
 
 
 def _below(one: Range, two: Range) -> bool:
