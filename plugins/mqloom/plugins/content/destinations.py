@@ -1,6 +1,7 @@
 """Destinations as bits of an integer, and sets of them."""
 
 from collections.abc import Hashable
+from sys import getsizeof
 from typing import Final
 
 from mqloom.plugins.content.entries import Mask
@@ -48,3 +49,8 @@ class Destinations:
             self.sets.clear()
         found = self.sets[mask] = frozenset(name for name, bit in self._bits.items() if bit & mask)
         return found
+
+    def size_bytes(self) -> int:
+        """Return the memory it takes, without the names."""
+        dicts = (self._bits, self._names, self._uses, self.sets)
+        return sum(map(getsizeof, (*dicts, *self.sets.values())))

@@ -166,7 +166,7 @@ class Engine:
         count = len(self._entries)
         if count >= self._most:
             self._most = count + 1
-        elif count * SHRINK_SHARE < self._most:
+        elif count * SHRINK_SHARE < self._most > SHRINK_MIN:
             self._shrink()
         if not count:
             self._tables.turn_back()
@@ -272,7 +272,7 @@ class Engine:
         self._unsettled.clear()
 
     def stats(self) -> dict[str, int]:
-        """Return what the engine holds, and an estimate of its memory in bytes, without the ids themselves."""
+        """Return what the engine holds, and an estimate of its memory in bytes, with the ids."""
         counts = dict.fromkeys(("lists", "thresholds", "boxes", "in_lists", "in_thresholds", "in_boxes"), 0)
         tombstones = 0
         nodes = list(self._tables)
@@ -281,7 +281,8 @@ class Engine:
             counts[name] += 1
             counts[f"in_{name}"] += len(leaf)
             tombstones += leaf.dead if isinstance(leaf, Boxes) else 0
-        size = getsizeof(self._entries) + self._tables.size_bytes() + self._nested.size_bytes()
+        parts = (self._tables, self._nested, self._destinations)
+        size = getsizeof(self._entries) + sum(map(getsizeof, self._entries)) + sum(part.size_bytes() for part in parts)
         entries = self._entries.values()
         return {
             "subscriptions": len(entries),

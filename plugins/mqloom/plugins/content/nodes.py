@@ -70,6 +70,10 @@ class Node:
             self._selection = Selection(self.leaves.values(), groups)
         return self._selection
 
+    def forget_selection(self) -> None:
+        """Give its memory back until it is asked for."""
+        self._selection = None
+
     def turn(self) -> None:
         """Hold ids of any type from now on."""
         self._selection = None

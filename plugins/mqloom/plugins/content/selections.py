@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from sys import getsizeof
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,18 +28,10 @@ _FEW: Final = 64
 """So many ids are made distinct without numpy."""
 
 
-class _Row(NamedTuple):
-    """What a match needs of a leaf of thresholds."""
+_Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Thresholds]
+"""What a match needs of a leaf of thresholds: bucket, search, thresholds, tail, items; and the leaf."""
 
-    bucket: int
-    search: Callable[[Any, Any], int]
-    thresholds: Any
-    tail: bool
-    items: Items
-    leaf: Thresholds
-
-
-_Rows = list[tuple[str, frozenset[type], list[_Row]]]
+_Rows = tuple[tuple[str, frozenset[type], tuple[_Row, ...]], ...]
 
 
 class Selection:
@@ -50,30 +42,33 @@ class Selection:
     def __init__(
         self, leaves: Iterable[LeafObject], groups: "list[tuple[Checks, Callable[[], Selection]]]", empty: Items = ()
     ) -> None:
-        self._listed: list[Listed] = []
-        self._lists: list[tuple[str | None, bool, int, Listed]] = []
-        self._boxes: list[tuple[int, Boxes]] = []
-        self._groups = [(_lead(checks), checks, selection) for checks, selection in groups]
+        listed: list[Listed] = []
+        lists: list[tuple[str | None, bool, int, Listed]] = []
+        boxes: list[tuple[int, Boxes]] = []
         rows: dict[tuple[str, bool], list[_Row]] = {}
         other_rows: dict[tuple[str, bool], list[_Row]] = {}
         for leaf in leaves:
             name: Any
             name, bucket = leaf.name
             if isinstance(leaf, Thresholds):
-                row = _Row(bucket, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf)
+                row = bucket, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
                 place = name.path, name.kind == "string"
                 (rows if bucket == SINGLE else other_rows).setdefault(place, []).append(row)
             elif isinstance(leaf, Boxes):
-                self._boxes.append((bucket, leaf))
+                boxes.append((bucket, leaf))
             elif name.path is None and bucket == SINGLE:
-                self._listed.append(leaf)
+                listed.append(leaf)
             else:
-                self._lists.append((name.path, name.present, bucket, leaf))
+                lists.append((name.path, name.present, bucket, leaf))
         self._rows = _laid_out(rows)
         self._other_rows = _laid_out(other_rows)
-        self.start: Items = self._listed[0].items if self._listed else empty
-        self._joined = [leaf.items for leaf in self._listed[1:]]
-        self.more = bool(self._lists or self._boxes or self._groups or other_rows)
+        self._listed = tuple(listed)
+        self._lists = tuple(lists)
+        self._boxes = tuple(boxes)
+        self._groups = tuple([(_lead(checks), checks, selection) for checks, selection in groups])
+        self.start: Items = listed[0].items if listed else empty
+        self._joined = tuple([leaf.items for leaf in listed[1:]])
+        self.more = bool(lists or boxes or groups or other_rows)
 
     def collect(self, get: Get, out: Items) -> None:
         """Add the ids of the leaves of which each id comes once; and those only that need no more than a bound."""
@@ -161,10 +156,10 @@ class Selection:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the leaves."""
-        lists = (self, self._listed, self._lists, self._boxes, self._groups, self._joined, self._rows, self._other_rows)
-        tuples = 88 * (len(self._lists) + len(self._boxes) + len(self._groups))
-        rows = sum(80 + getsizeof(rows) + 104 * len(rows) for _, _, rows in (*self._rows, *self._other_rows))
-        return sum(map(getsizeof, lists)) + tuples + rows
+        tuples = (self._listed, self._lists, self._boxes, self._groups, self._joined, self._rows, self._other_rows)
+        inner = (each for several in (self._lists, self._boxes, self._groups) for each in several)
+        rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2], *row[2]))
+        return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
 
 
 def collect_all(
@@ -208,7 +203,7 @@ def conclude(get: Get, pools: Pools) -> None:
 
 
 def _laid_out(rows: dict[tuple[str, bool], list[_Row]]) -> _Rows:
-    return [(path, _TEXTS if of_texts else _NUMBERS, each) for (path, of_texts), each in rows.items()]
+    return tuple([(path, _TEXTS if of_texts else _NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
 
 
 def _lead(checks: Checks) -> str | None:

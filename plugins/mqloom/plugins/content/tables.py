@@ -177,6 +177,7 @@ class Tables:
         groups: list[tuple[Checks, Callable[[], Selection]]] = []
         for node in nodes:
             leaves += node.leaves.values()
+            node.forget_selection()
             for checks, group in node.groups.items():
                 if not all([check.path in paths and check.of_text for check in checks]):  # noqa: C419  (half the time)
                     groups.append((checks, group.selection))

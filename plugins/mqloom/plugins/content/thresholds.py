@@ -15,6 +15,9 @@ from mqloom.plugins.content.planning import ThresholdLeaf
 SORTED_AT_ONCE_MAX: Final = 8192
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
 
+STEPS_MIN: Final = 9
+"""In a smaller leaf the destinations of a match are put together one by one."""
+
 _FEW: Final = 16
 _FEW_SHARE: Final = 64
 """So many waiting ones, or one in so many of those there are, are inserted one by one."""
@@ -101,11 +104,20 @@ class Thresholds:
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
+        if len(self._entries) < STEPS_MIN:
+            return self._few_mask(value)
         thresholds, masks = self._steps or self._make_steps()
         index = self.search(thresholds, value)
         if self.tail:
             return masks[index] if index < len(masks) else 0
         return masks[index - 1] if index else 0
+
+    def _few_mask(self, value: Any) -> Mask:
+        cut = self.search(self.thresholds, value)
+        mask = 0
+        for entry in self._entries[cut:] if self.tail else self._entries[:cut]:
+            mask |= entry.bit
+        return mask
 
     def _make_steps(self) -> tuple[list[Any], list[Mask]]:
         """Keep each destination's loosest threshold, in order, with the destinations that are reached so far."""
@@ -130,5 +142,11 @@ class Thresholds:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
-        lists = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries)))
-        return lists + (sum(map(getsizeof, self.thresholds)) if isinstance(self.thresholds, list) else 0)
+        size = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries)))
+        if isinstance(self.thresholds, list):
+            size += sum(map(getsizeof, self.thresholds))
+        if self._loosest is not None:
+            size += getsizeof(self._loosest)
+        if self._steps is not None:
+            size += sum(map(getsizeof, (self._steps, *self._steps, *self._steps[1])))
+        return size
