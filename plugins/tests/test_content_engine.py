@@ -254,7 +254,7 @@ LOW = {
     },
     planning: {"EXPANSION_MAX": 3},
     selections: {"_FEW": 1},
-    tables: {"SCANNED_TABLES_MAX": 1, "KEY_PATHS_MAX": 2, "SELECTIONS_MAX": 3},
+    tables: {"SCANNED_TABLES_MAX": 1, "KEY_PATHS_MAX": 2, "SELECTIONS_MAX": 3, "TRIED_MAX": 3},
     thresholds: {"SORTED_AT_ONCE_MAX": 2, "STEPS_MIN": 2, "_FEW": 1},
 }
 
@@ -279,6 +279,9 @@ crowds = st.builds(
             "a >= {low} AND b < {high}",
             "a > {low} AND a < {high} AND b >= {low} AND b <= {high} AND c.d > {low}",
             "a = 1 AND b BETWEEN {low} AND {high}",
+            "a = 1 AND (b > {low} OR c.d <= {high})",
+            "a = 1 AND (b >= {low} OR b < {high})",
+            "a = 1 AND b < {high} AND c.d >= {low}",
             "a > {low} AND b <= {high} AND c.d LIKE '%b%'",
             "a > {low} OR b <= {high}",
             "a > {low} AND b IS NULL",

@@ -31,6 +31,7 @@ from mqloom.plugins.content.planning import (
     paths_of,
     plan_of,
     plan_quickly,
+    tried_plan,
 )
 from mqloom.plugins.content.selections import LeafObject, Pools, Postponed, collect_all, conclude, holds
 from mqloom.plugins.content.tables import Tables
@@ -107,12 +108,13 @@ class Engine:
             self._unsettled[leaf] = None
 
     def _keep_all(self, id_: Hashable, entry: Entry, drafts: list[Draft], filter_: Filter) -> None:
+        plans = [self._plan(draft) for draft in drafts]
         several = len(drafts) > 1 and not are_disjoint(drafts)
+        tried = tried_plan(plans) if plans else None
+        if tried is not None and self._tables.has_room(tried):
+            plans, several = [tried], False
         places: list[Place] = []
-        for draft in drafts:
-            plan = plan_of(draft)
-            if len(self._tables) >= TABLES_MAX and plan.signature not in self._tables:
-                plan = plan_of(draft, parts_max=1)
+        for plan in plans:
             places += self._keep(id_, entry, plan, several)
         nested = tuple({path for path in paths_of(filter_) if "." in path})
         for path in nested:
@@ -121,6 +123,12 @@ class Engine:
             entry.leaf, entry.argument = places[0]
         if nested or len(places) != 1 or len(drafts) != 1:
             entry.rest = Rest(places[1:], len(drafts), nested)
+
+    def _plan(self, draft: Draft) -> Plan:
+        plan = plan_of(draft)
+        if len(self._tables) >= TABLES_MAX and plan.signature not in self._tables:
+            return plan_of(draft, parts_max=1)
+        return plan
 
     def _keep(self, id_: Hashable, entry: Entry, plan: Plan, several: bool) -> list[Place]:
         bucket = SEVERAL if several else SINGLE

@@ -110,6 +110,8 @@ def values_key(paths: Sequence[str]) -> Callable[[Get], Hashable]:
         return _value_key(paths[0])
     if len(paths) == 2:
         return _pair_key(*paths)
+    if len(paths) == 3:
+        return _triple_key(*paths)
 
     def key(get: Get) -> Hashable:
         values = [get(path) for path in paths]
@@ -136,5 +138,17 @@ def _pair_key(one: str, two: str) -> Callable[[Get], Hashable]:
         if first.__class__ in _OWN_KEYS and second.__class__ in _OWN_KEYS:
             return first, second
         return tuple([value if value.__class__ in _OWN_KEYS else key_of(value) for value in (first, second)])
+
+    return key
+
+
+def _triple_key(one: str, two: str, three: str) -> Callable[[Get], Hashable]:
+    def key(get: Get) -> Hashable:
+        first: Any = get(one)
+        second: Any = get(two)
+        third: Any = get(three)
+        if first.__class__ in _OWN_KEYS and second.__class__ in _OWN_KEYS and third.__class__ in _OWN_KEYS:
+            return first, second, third
+        return tuple([value if value.__class__ in _OWN_KEYS else key_of(value) for value in (first, second, third)])
 
     return key

@@ -8,9 +8,10 @@ from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.entries import LeafName
 from mqloom.plugins.content.keys import Signature
 from mqloom.plugins.content.lists import Listed
-from mqloom.plugins.content.planning import BoxLeaf, Checks, ThresholdLeaf
+from mqloom.plugins.content.planning import BoxLeaf, Checks, ThresholdLeaf, TriedLeaf
 from mqloom.plugins.content.selections import LeafObject, Selection
 from mqloom.plugins.content.thresholds import Thresholds
+from mqloom.plugins.content.tried import Tried
 
 _NO_GROUPS: "Final[dict[Checks, Node]]" = {}
 
@@ -39,6 +40,8 @@ class Node:
             made = Thresholds(name, leaf, self, native)
         elif isinstance(leaf, BoxLeaf):
             made = Boxes(name, leaf.paths, self, native)
+        elif isinstance(leaf, TriedLeaf):
+            made = Tried(name, leaf, self)
         else:
             made = Listed(name, self, native)
         self.leaves[name] = made

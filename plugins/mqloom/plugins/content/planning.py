@@ -101,7 +101,14 @@ class BoxLeaf(NamedTuple):
     paths: tuple[str, ...]
 
 
-Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
+class TriedLeaf(NamedTuple):
+    """The leaf of a few with two bounds, of which one must hold, or every one."""
+
+    bounds: tuple[tuple[str, Operator], tuple[str, Operator]]
+    every: bool
+
+
+Leaf = ListLeaf | ThresholdLeaf | BoxLeaf | TriedLeaf
 PLAIN: Final = ListLeaf()
 
 SINGLE: Final = 0
@@ -317,6 +324,39 @@ def plan_of(draft: Draft, parts_max: int = 64) -> Plan:
         return Plan((part,), keys, leaves, tuple(checks))
     signature = tuple(sorted(parts))
     return Plan(signature, list(product(*[parts[part] for part in signature])), leaves, tuple(checks))
+
+
+def tried_plan(plans: Sequence[Plan]) -> Plan | None:
+    """Return the plan by which all of these are kept in one leaf, and tried, if they are nothing but two bounds."""
+    signature, keys, leaves, checks = plans[0]
+    if not signature or checks or len(plans) > 2:
+        return None
+    if len(plans) == 2:
+        other = plans[1]
+        if other.signature != signature or other.keys != keys or other.checks:
+            return None
+        leaves = [*leaves, *other.leaves]
+    bounds: list[tuple[str, Operator, Number]] = []
+    for leaf, argument in leaves:
+        if isinstance(leaf, BoxLeaf):
+            bounds += [bound for range_ in argument for bound in _bounds_of(range_)]
+        elif isinstance(leaf, ThresholdLeaf) and leaf.kind == "double":
+            bounds.append((leaf.path, leaf.operator, argument))
+    if len(bounds) != 2 or len(leaves) != len(plans):
+        return None
+    (path, operator, value), (path_2, operator_2, value_2) = sorted(bounds)
+    named = TriedLeaf(((path, operator), (path_2, operator_2)), every=len(plans) == 1)
+    return Plan(signature, keys, [(named, (value, value_2))], ())
+
+
+def _bounds_of(range_: Range) -> list[tuple[str, Operator, Number]]:
+    path, low, low_open, high, high_open = range_
+    found: list[tuple[str, Operator, Number]] = []
+    if low is not None:
+        found.append((path, ">" if low_open else ">=", low))
+    if high is not None:
+        found.append((path, "<" if high_open else "<=", high))
+    return found
 
 
 def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part, list[Hashable]], list[Predicate]]:

@@ -12,8 +12,9 @@ from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import SINGLE, Checks
 from mqloom.plugins.content.thresholds import Thresholds
+from mqloom.plugins.content.tried import Tried
 
-LeafObject = Listed | Thresholds | Boxes
+LeafObject = Listed | Thresholds | Boxes | Tried
 
 Pools = tuple[Items, Items, list[Candidate]]
 """What comes out of the leaves, by bucket: ids, such that may repeat each other, and candidates."""
@@ -37,7 +38,7 @@ _Rows = tuple[tuple[str, frozenset[type], tuple[_Row, ...]], ...]
 class Selection:
     """Begin with a copy of `start`, `collect`, and if there is `more`, `collect_more`."""
 
-    __slots__ = ("_boxes", "_groups", "_joined", "_listed", "_lists", "_other_rows", "_rows", "more", "start")
+    __slots__ = ("_boxes", "_groups", "_joined", "_listed", "_lists", "_other_rows", "_rows", "_tried", "more", "start")
 
     def __init__(
         self, leaves: Iterable[LeafObject], groups: "list[tuple[Checks, Callable[[], Selection]]]", empty: Items = ()
@@ -45,6 +46,7 @@ class Selection:
         listed: list[Listed] = []
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
+        tried: list[Tried] = []
         rows: dict[tuple[str, bool], list[_Row]] = {}
         other_rows: dict[tuple[str, bool], list[_Row]] = {}
         for leaf in leaves:
@@ -56,6 +58,8 @@ class Selection:
                 (rows if bucket == SINGLE else other_rows).setdefault(place, []).append(row)
             elif isinstance(leaf, Boxes):
                 boxes.append((bucket, leaf))
+            elif isinstance(leaf, Tried):
+                tried.append(leaf)
             elif name.path is None and bucket == SINGLE:
                 listed.append(leaf)
             else:
@@ -65,10 +69,11 @@ class Selection:
         self._listed = tuple(listed)
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
+        self._tried = tuple(tried)
         self._groups = tuple([(_lead(checks), checks, selection) for checks, selection in groups])
         self.start: Items = listed[0].items if listed else empty
         self._joined = tuple([leaf.items for leaf in listed[1:]])
-        self.more = bool(lists or boxes or groups or other_rows)
+        self.more = bool(lists or boxes or tried or groups or other_rows)
 
     def collect(self, get: Get, out: Items) -> None:
         """Add the ids of the leaves of which each id comes once; and those only that need no more than a bound."""
@@ -95,6 +100,8 @@ class Selection:
             if place is None or (get(place) is not None) is present:
                 pool = pools[bucket]
                 pool += listed.items
+        for tried in self._tried:
+            pools[SINGLE].extend(tried.match(get))
         for bucket, boxes in self._boxes:
             if postponed is not None and boxes.are_many:
                 postponed.setdefault(boxes, []).append(number)
@@ -141,6 +148,8 @@ class Selection:
                     candidates += listed.items
                 else:
                     mask |= listed.mask()
+        for tried in self._tried:
+            mask |= tried.mask(get)
         return self._reach_boxes(get, mask, full, candidates) if self._boxes or self._groups else mask
 
     def _reach_boxes(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
@@ -156,7 +165,16 @@ class Selection:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the leaves."""
-        tuples = (self._listed, self._lists, self._boxes, self._groups, self._joined, self._rows, self._other_rows)
+        tuples = (
+            self._rows,
+            self._other_rows,
+            self._listed,
+            self._lists,
+            self._boxes,
+            self._tried,
+            self._groups,
+            self._joined,
+        )
         inner = (each for several in (self._lists, self._boxes, self._groups) for each in several)
         rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2], *row[2]))
         return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))

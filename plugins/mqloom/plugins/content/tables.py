@@ -13,8 +13,9 @@ from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.entries import LeafName, container
 from mqloom.plugins.content.keys import Get, Signature, finder, values_key
 from mqloom.plugins.content.nodes import Node
-from mqloom.plugins.content.planning import Checks
+from mqloom.plugins.content.planning import SINGLE, Checks, Plan
 from mqloom.plugins.content.selections import LeafObject, Selection, holds
+from mqloom.plugins.content.tried import TRIED_MAX
 
 Find = Callable[[Get], Node | None]
 
@@ -99,6 +100,12 @@ class Tables:
         if node is None:
             node = table.nodes[key] = Node(signature, key)
         return node
+
+    def has_room(self, plan: Plan) -> bool:
+        """Say whether the leaves of a plan that is tried can take one more."""
+        [(leaf, _)] = plan.leaves
+        found = [self._node(plan.signature, key).leaves.get((leaf, SINGLE)) for key in plan.keys]
+        return all(each is None or len(each) < TRIED_MAX for each in found)
 
     def groups_of(self, signature: Signature, key: Hashable) -> int:
         """Return how many groups a node has."""
