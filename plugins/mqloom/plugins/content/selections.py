@@ -11,7 +11,7 @@ from mqloom.plugins.content.entries import CHECKED, Candidate, Items, Mask
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import SINGLE, Checks
-from mqloom.plugins.content.thresholds import Thresholds
+from mqloom.plugins.content.thresholds import Row, Thresholds
 from mqloom.plugins.content.tried import Tried
 
 LeafObject = Listed | Thresholds | Boxes | Tried
@@ -29,10 +29,8 @@ _FEW: Final = 64
 """So many ids are made distinct without numpy."""
 
 
-_Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Thresholds]
-"""What a match needs of a leaf of thresholds: bucket, search, thresholds, tail, items; and the leaf."""
-
-_Rows = tuple[tuple[str, frozenset[type], tuple[_Row, ...]], ...]
+_Rows = tuple[tuple[str, frozenset[type], tuple[Row, ...]], ...]
+"""Rows of leaves by attribute. A leaf has but one row: what selections share may stay in the processor's cache."""
 
 
 class Selection:
@@ -47,15 +45,14 @@ class Selection:
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
         tried: list[Tried] = []
-        rows: dict[tuple[str, bool], list[_Row]] = {}
-        other_rows: dict[tuple[str, bool], list[_Row]] = {}
+        rows: dict[tuple[str, bool], list[Row]] = {}
+        other_rows: dict[tuple[str, bool], list[Row]] = {}
         for leaf in leaves:
             name: Any
             name, bucket = leaf.name
             if isinstance(leaf, Thresholds):
-                row = bucket, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
                 place = name.path, name.kind == "string"
-                (rows if bucket == SINGLE else other_rows).setdefault(place, []).append(row)
+                (rows if bucket == SINGLE else other_rows).setdefault(place, []).append(leaf.row or leaf.make_row())
             elif isinstance(leaf, Boxes):
                 boxes.append((bucket, leaf))
             elif isinstance(leaf, Tried):
@@ -176,7 +173,7 @@ class Selection:
             self._joined,
         )
         inner = (each for several in (self._lists, self._boxes, self._groups) for each in several)
-        rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2], *row[2]))
+        rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2]))
         return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
 
 
@@ -220,7 +217,7 @@ def conclude(get: Get, pools: Pools) -> None:
     out.frombytes(ordered[first].tobytes())
 
 
-def _laid_out(rows: dict[tuple[str, bool], list[_Row]]) -> _Rows:
+def _laid_out(rows: dict[tuple[str, bool], list[Row]]) -> _Rows:
     return tuple([(path, _TEXTS if of_texts else _NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
 
 

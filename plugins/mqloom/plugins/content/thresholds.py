@@ -9,7 +9,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import CHECKED, Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Entry, Item, Items, LeafName, Mask, container, number_of
 from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 8192
@@ -34,7 +34,19 @@ _SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
 class Thresholds:
     """Items by threshold. `thresholds` stays the same list, `items` until `turn`; they are right after `settle`."""
 
-    __slots__ = ("_entries", "_loosest", "_steps", "items", "name", "node", "search", "tail", "thresholds", "waiting")
+    __slots__ = (
+        "_entries",
+        "_loosest",
+        "_steps",
+        "items",
+        "name",
+        "node",
+        "row",
+        "search",
+        "tail",
+        "thresholds",
+        "waiting",
+    )
 
     def __init__(self, name: LeafName, leaf: ThresholdLeaf, node: Any, native: bool) -> None:
         self.name = name
@@ -43,6 +55,7 @@ class Thresholds:
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(native and name[1] != CHECKED)
+        self.row: Row | None = None
         self._entries: list[Entry] = []
         self.waiting: list[tuple[Any, Item, Entry]] | None = None
         self._loosest: dict[Mask, Any] | None = None
@@ -101,6 +114,12 @@ class Thresholds:
     def turn(self) -> None:
         """Hold ids of any type from now on."""
         self.items = list(self.items)
+        self.row = None
+
+    def make_row(self) -> "Row":
+        """Return the leaf's row, made when first asked for. To forget the leaf one has to forget its row."""
+        self.row = self.name[1], self.search, self.thresholds, self.tail, self.items, self
+        return self.row
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
@@ -143,6 +162,7 @@ class Thresholds:
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
         size = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries)))
+        size += 0 if self.row is None else getsizeof(self.row)
         if isinstance(self.thresholds, list):
             size += sum(map(getsizeof, self.thresholds))
         if self._loosest is not None:
@@ -150,3 +170,7 @@ class Thresholds:
         if self._steps is not None:
             size += sum(map(getsizeof, (self._steps, *self._steps, *self._steps[1])))
         return size
+
+
+Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Thresholds]
+"""What a match needs of a leaf: bucket, search, thresholds, tail, items; and the leaf."""
