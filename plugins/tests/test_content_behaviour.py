@@ -205,6 +205,19 @@ def test_very_long_strings_match_exactly() -> None:
     assert not engine.match({"a": long[1:]})
 
 
+def test_values_that_never_come_again_match_as_others_do() -> None:
+    engine = Engine()
+    for number in range(10_000):
+        engine.add(number, Filter.parse(f"a = {number} AND b > 0"))
+    bytes_before = engine.stats()["bytes"]
+    for number in range(10_000):
+        assert list(engine.match({"a": number, "b": number})) == ([number] if number else [])
+        assert not engine.match({"a": -1 - number, "b": 1})
+    assert engine.stats()["bytes"] < 2 * bytes_before
+    for _ in range(3):
+        assert list(engine.match({"a": 5, "b": 1})) == [5]
+
+
 def test_very_many_different_attributes_cost_nothing_when_absent() -> None:
     engine = Engine()
     for number in range(600):

@@ -254,7 +254,7 @@ LOW = {
     },
     planning: {"EXPANSION_MAX": 3},
     selections: {"_FEW": 1},
-    tables: {"SCANNED_TABLES_MAX": 1, "KEY_PATHS_MAX": 2, "SELECTIONS_MAX": 3, "TRIED_MAX": 3},
+    tables: {"SCANNED_TABLES_MAX": 1, "KEY_PATHS_MAX": 2, "SELECTIONS_MAX": 3, "REPEATED_SHARE": 2, "TRIED_MAX": 3},
     thresholds: {"SORTED_AT_ONCE_MAX": 2, "STEPS_MIN": 2, "_FEW": 1},
 }
 

@@ -2,11 +2,13 @@
 
 How the modules follow from each other:
 
+    drafts      a filter -> what each conjunction asks
     planning    a conjunction -> where it is kept: under which keys, in which leaf, with which checks afterwards
     keys        values -> what dicts are asked for; signatures
     entries     what is known of a subscription; how leaves hold ids
     lists       leaves of ids with nothing more to ask
     thresholds  leaves of ids by one bound on one attribute
+    tried       leaves of a few ids by two bounds, each tried
     boxes       leaves of ids by bounds on several attributes, through
         few_boxes   while they are few
         box_rows    when they are many, and for these

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from mqloom.plugins.content.box_rows import BoxRows
+from mqloom.plugins.content.drafts import Range
 from mqloom.plugins.content.entries import CHECKED, ID_CODE, Box, Entry, Item, Items, LeafName, Mask, Point
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
-from mqloom.plugins.content.planning import Range
 
 FEW_MAX: Final = 128
 """So many boxes are handled without numpy."""

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 from mqloom.core.filter import Filter
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.destinations import Destinations
+from mqloom.plugins.content.drafts import Draft, are_disjoint, drafts_of, paths_of
 from mqloom.plugins.content.entries import (
     CHECKED,
     SEVERAL,
@@ -24,11 +25,7 @@ from mqloom.plugins.content.nested import Attributes, NestedPaths
 from mqloom.plugins.content.planning import (
     SINGLE,
     Checks,
-    Draft,
     Plan,
-    are_disjoint,
-    drafts_of,
-    paths_of,
     plan_of,
     plan_quickly,
     tried_plan,
@@ -214,8 +211,10 @@ class Engine:
 
     def _match_anew(self, values: Attributes, key: Hashable) -> Ids:
         pools = self._empty_pools()
-        collect_all(self._tables.select(values, key), values.get, pools)
-        conclude(values.get, pools)
+        selections = self._tables.select(values, key)
+        if selections:
+            collect_all(selections, values.get, pools)
+            conclude(values.get, pools)
         return cast(Ids, pools[0])
 
     def _empty_pools(self) -> Pools:

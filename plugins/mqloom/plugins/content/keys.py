@@ -106,6 +106,8 @@ def _by_parts(signature: Signature, find: Callable[[Hashable], N | None]) -> Cal
 
 def values_key(paths: Sequence[str]) -> Callable[[Get], Hashable]:
     """Return the function that makes one key of a publication's values: equal if no predicate tells them apart."""
+    if not paths:
+        return _no_key
     if len(paths) == 1:
         return _value_key(paths[0])
     if len(paths) == 2:
@@ -121,6 +123,10 @@ def values_key(paths: Sequence[str]) -> Callable[[Get], Hashable]:
         return tuple(values)
 
     return key
+
+
+def _no_key(_get: Get) -> Hashable:
+    return ()
 
 
 def _value_key(path: str) -> Callable[[Get], Hashable]:

@@ -29,6 +29,10 @@ SELECTIONS_MAX: Final = 4096
 """So many selections are kept ready."""
 
 
+REPEATED_SHARE: Final = 4
+"""Unless one in so many keys came a second time, selections of several nodes are not worth their while."""
+
+
 class Table(NamedTuple):
     """All nodes of one signature by key, and the function that finds a publication's node."""
 
@@ -163,21 +167,28 @@ class Tables:
                 self._finds_by_path.setdefault(signature[0][0], []).append(table.find)
         paths = {path for signature in self._tables for path, _ in signature}.union(self._check_paths)
         self._paths = paths if len(paths) <= KEY_PATHS_MAX else None
-        self.key = values_key(sorted(paths) if self._paths is not None else [])
+        self.key = values_key(() if self._paths is None else sorted(paths))
         self._forget()
 
     def select(self, values: Mapping[str, object], key: Hashable) -> list[Selection]:
         """Return the selections for a publication whose `key` is not among those that are known."""
         nodes = self._nodes_for(values)
-        if self._paths is None:
-            return [node.selection() for node in nodes]
-        if key not in self._seen:
+        if self._paths is not None:
+            if key in self._seen:
+                made = self.known[key] = self._merged(nodes, values.get, self._paths)
+                return [made]
             if len(self._seen) >= SELECTIONS_MAX:
-                self._forget()
+                self._start_anew()
             self._seen.add(key)
-            return [node.selection() for node in nodes]
-        made = self.known[key] = self._merged(nodes, values.get, self._paths)
-        return [made]
+        return [node.selection() for node in nodes]
+
+    def _start_anew(self) -> None:
+        """Forget all selections, as they are too many; if hardly any values came again, do without from now on."""
+        is_in_vain = len(self.known) * REPEATED_SHARE < len(self._seen)
+        self._forget()
+        if is_in_vain:
+            self._paths = None
+            self.key = values_key(())
 
     def _merged(self, nodes: list[Node], get: Get, paths: set[str]) -> Selection:
         leaves: list[LeafObject] = []
@@ -198,8 +209,12 @@ class Tables:
         finds = self._finds
         if self._finds_by_path:
             finds = [find for path in values for find in self._finds_by_path.get(path, ())]
-        found = [node for node in [find(get) for find in finds] if node is not None]
-        return [self.root, *found] if self.root else found
+        found = [self.root] if self.root else []
+        for find in finds:
+            node = find(get)
+            if node is not None:
+                found.append(node)
+        return found
 
     def turn(self) -> None:
         """Hold ids of any type from now on."""
