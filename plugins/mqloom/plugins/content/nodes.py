@@ -9,7 +9,7 @@ from mqloom.plugins.content.entries import LeafName
 from mqloom.plugins.content.keys import Signature
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import BoxLeaf, Checks, ThresholdLeaf, TriedLeaf
-from mqloom.plugins.content.selections import LeafObject, Selection
+from mqloom.plugins.content.selections import LeafObject, Selection, lead_of
 from mqloom.plugins.content.thresholds import Thresholds
 from mqloom.plugins.content.tried import Tried
 
@@ -19,7 +19,7 @@ _NO_GROUPS: "Final[dict[Checks, Node]]" = {}
 class Node:
     """Leaves by name; and groups: nodes of those that have, besides, the same checks."""
 
-    __slots__ = ("_selection", "groups", "key", "leaves", "parent", "signature")
+    __slots__ = ("_selection", "groups", "key", "lead", "leaves", "parent", "signature")
 
     def __init__(self, signature: Signature, key: Hashable, parent: "Node | None" = None) -> None:
         self.signature = signature
@@ -27,6 +27,8 @@ class Node:
         self.parent = parent
         self.leaves: dict[LeafName, LeafObject] = {}
         self.groups = _NO_GROUPS
+        self.lead: str | None = None
+        """Of a group, an attribute without which its checks cannot be true."""
         self._selection: Selection | None = None
 
     def __bool__(self) -> bool:
@@ -60,6 +62,7 @@ class Node:
         if not self.groups:
             self.groups = {}
         made = self.groups[checks] = Node(self.signature, checks, self)
+        made.lead = lead_of(checks)
         self._selection = None
         return made
 
@@ -71,7 +74,7 @@ class Node:
     def selection(self) -> Selection:
         """Return what to ask of a publication that has the node's keys."""
         if self._selection is None:
-            groups = [(checks, node.selection) for checks, node in self.groups.items()]
+            groups = [(node.lead, checks, node.selection) for checks, node in self.groups.items()]
             self._selection = Selection(self.leaves.values(), groups)
         return self._selection
 

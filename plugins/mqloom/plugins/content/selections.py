@@ -38,9 +38,7 @@ class Selection:
 
     __slots__ = ("_boxes", "_groups", "_joined", "_listed", "_lists", "_other_rows", "_rows", "_tried", "more", "start")
 
-    def __init__(
-        self, leaves: Iterable[LeafObject], groups: "list[tuple[Checks, Callable[[], Selection]]]", empty: Items = ()
-    ) -> None:
+    def __init__(self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = ()) -> None:
         listed: list[Listed] = []
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
@@ -67,7 +65,7 @@ class Selection:
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried = tuple(tried)
-        self._groups = tuple([(_lead(checks), checks, selection) for checks, selection in groups])
+        self._groups = tuple(groups)
         self.start: Items = listed[0].items if listed else empty
         self._joined = tuple([leaf.items for leaf in listed[1:]])
         self.more = bool(lists or boxes or tried or groups or other_rows)
@@ -177,6 +175,10 @@ class Selection:
         return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
 
 
+Group = tuple[str | None, Checks, Callable[[], Selection]]
+"""An attribute without which the checks cannot be true, the checks, and what returns the selection behind them."""
+
+
 def collect_all(
     selections: Iterable[Selection], get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0
 ) -> None:
@@ -221,7 +223,7 @@ def _laid_out(rows: dict[tuple[str, bool], list[Row]]) -> _Rows:
     return tuple([(path, _TEXTS if of_texts else _NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
 
 
-def _lead(checks: Checks) -> str | None:
+def lead_of(checks: Checks) -> str | None:
     """Return an attribute without which the checks cannot be true, or None if there is none."""
     return next((check.path for check in checks if not check.test(None)), None)
 

@@ -14,7 +14,7 @@ from mqloom.plugins.content.entries import LeafName, container
 from mqloom.plugins.content.keys import Get, Signature, finder, values_key
 from mqloom.plugins.content.nodes import Node
 from mqloom.plugins.content.planning import SINGLE, Checks, Plan
-from mqloom.plugins.content.selections import LeafObject, Selection, holds
+from mqloom.plugins.content.selections import Group, LeafObject, Selection, holds
 from mqloom.plugins.content.tried import TRIED_MAX
 
 Find = Callable[[Get], Node | None]
@@ -192,13 +192,13 @@ class Tables:
 
     def _merged(self, nodes: list[Node], get: Get, paths: set[str]) -> Selection:
         leaves: list[LeafObject] = []
-        groups: list[tuple[Checks, Callable[[], Selection]]] = []
+        groups: list[Group] = []
         for node in nodes:
             leaves += node.leaves.values()
             node.forget_selection()
             for checks, group in node.groups.items():
                 if not all([check.path in paths and check.of_text for check in checks]):  # noqa: C419  (half the time)
-                    groups.append((checks, group.selection))
+                    groups.append((group.lead, checks, group.selection))
                 elif holds(checks, get):
                     leaves += group.leaves.values()
         return Selection(leaves, groups, container(self.native))
