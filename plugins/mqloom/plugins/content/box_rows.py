@@ -5,6 +5,7 @@ New boxes are compared with all in one go, until there are enough of them to ind
 """
 
 import math
+from array import array
 from itertools import pairwise
 from sys import getsizeof
 from typing import Any, Final
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from mqloom.plugins.content.bitmaps import Bitmaps
 from mqloom.plugins.content.cells import Cells
-from mqloom.plugins.content.entries import Box, Items, Mask, Point
+from mqloom.plugins.content.entries import ID_CODE, Box, Items, Mask, Point
 
 INDEXED_MIN: Final = 256
 """Fewer boxes than that are not indexed."""
@@ -42,12 +43,12 @@ class BoxRows:
         "_dimensions",
         "_indexed",
         "_items",
-        "_type",
+        "_native",
     )
 
-    def __init__(self, dimensions: int, of_candidates: bool) -> None:
+    def __init__(self, dimensions: int, native: bool) -> None:
         self._dimensions = dimensions
-        self._type: type = object if of_candidates else np.int32
+        self._native = native
         self._boxes: list[Box | None] = []
         self._allocate(8)
         self._indexed = self._dead = 0
@@ -56,7 +57,7 @@ class BoxRows:
 
     def _allocate(self, capacity: int) -> None:
         self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
-        self._items: NDArray[Any] = np.zeros(capacity, self._type)
+        self._items: NDArray[Any] = np.zeros(capacity, np.int64 if self._native else object)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
     def __len__(self) -> int:
@@ -122,9 +123,18 @@ class BoxRows:
         """Return all that are not dead."""
         return [box for box in self._boxes if box is not None]
 
+    def turn(self) -> None:
+        """Hold ids of any type from now on."""
+        self._native = False
+        self._items = self._items.astype(object)
+
     def match(self, point: Point) -> Items:
         """Return the items whose box holds a point."""
-        return self._items.take(self._find(point))
+        return self._taken(self._find(point))
+
+    def _taken(self, indices: NDArray[Any]) -> Items:
+        items = self._items.take(indices)
+        return array(ID_CODE, items.tobytes()) if self._native else items.tolist()
 
     def mask(self, point: Point) -> Mask:
         """Return the destinations of the items whose box holds a point."""
@@ -170,14 +180,14 @@ class BoxRows:
             if self._dead:
                 alive = self._alive.take(found).nonzero()[0]
                 which, found = which.take(alive), found.take(alive)
-            items = self._items.take(found)
+            items = self._taken(found)
             cuts = [0, *np.searchsorted(which, np.arange(1, len(part))).tolist(), len(items)]
             matches += [items[low:high] for low, high in pairwise(cuts)]
         if self._indexed < len(self._boxes):
             for place, point in enumerate(points.tolist()):
                 waiting = self._scan(self._indexed, point, point)
                 if len(waiting):
-                    matches[place] = np.concatenate((matches[place], self._items.take(waiting)))
+                    matches[place] += self._taken(waiting)
         return matches
 
     def size_bytes(self) -> int:

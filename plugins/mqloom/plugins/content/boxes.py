@@ -14,11 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from mqloom.plugins.content.box_rows import BoxRows
-from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point
+from mqloom.plugins.content.drafts import Range
+from mqloom.plugins.content.entries import CHECKED, ID_CODE, Box, Entry, Item, Items, LeafName, Mask, Point
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
-from mqloom.plugins.content.matches import SLOT_CODE
-from mqloom.plugins.content.planning import Range
 
 FEW_MAX: Final = 128
 """So many boxes are handled without numpy."""
@@ -32,10 +31,12 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_index", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_index", "_native", "_paths", "_rows", "name", "node")
 
-    def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
+    def __init__(self, name: LeafName, paths: tuple[str, ...], node: Any, native: bool) -> None:
         self.name = name
+        self.node = node
+        self._native = native and name[1] != CHECKED
         self._paths = paths
         self._few: list[Box] = []
         self._few_index: FewBoxes | None = None
@@ -54,6 +55,11 @@ class Boxes:
         """Whether a batch gains by `match_batch`."""
         return self._rows is not None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `settle` may have something to do."""
+        return self._rows is not None
+
     def add(self, entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:
         """Take an item in; return what `remove` will need."""
         box = _box_of(entry, item, ranges)
@@ -63,7 +69,7 @@ class Boxes:
         self._few.append(box)
         self._few_index = None
         if len(self._few) > FEW_MAX:
-            self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
+            self._rows = BoxRows(len(self._paths), self._native)
             for known in self._few:
                 self._rows.add(known)
             self._few = []
@@ -83,6 +89,13 @@ class Boxes:
         """Purge and index, if it is time."""
         if self._rows is not None:
             self._rows.settle()
+
+    def turn(self) -> None:
+        """Hold ids of any type from now on."""
+        self._native = False
+        self._few_index = None
+        if self._rows is not None:
+            self._rows.turn()
 
     def match(self, get: Get) -> Items:
         """Return the items whose box holds the publication."""
@@ -114,7 +127,7 @@ class Boxes:
         return mask
 
     def _listed(self, items: Iterable[Any]) -> Items:
-        return list(items) if self.name[1] == CHECKED else array(SLOT_CODE, items)
+        return array(ID_CODE, items) if self._native else list(items)
 
     def _index_few(self) -> FewBoxes:
         items = self._listed([box.item for box in self._few])
