@@ -13,10 +13,10 @@ from mqloom.core.errors import FilterError
 from mqloom.core.filter import Filter
 from mqloom.plugins.content import (
     Engine,
-    bitmaps,
     box_rows,
     boxes,
     cells,
+    layout,
     matches,
     planning,
     thresholds,
@@ -239,10 +239,10 @@ def test_the_engine_finds_what_every_filter_by_itself_says(
 
 # With limits as low as these, a few filters take every way that a million may take.
 LOW = {
-    bitmaps: {"SLABS_MAX": 3, "CHUNK_BYTES": 1},
-    box_rows: {"INDEXED_MIN": 3, "WAITING_SHARE": 1000},
+    box_rows: {"INDEXED_MIN": 3, "WAITING_MAX": 2, "PATIENCE": 3},
     boxes: {"FEW_MAX": 2},
-    cells: {"BOXES_PER_CELL": 0, "COPIES_MAX": 1000, "BYTES_PER_BOX_MAX": 200},
+    cells: {"BYTES_PER_BOX_MAX": 200, "CHUNK": 3},
+    layout: {"BOXES_PER_CELL": 1, "COPIES_MAX": 1000},
     engine_module: {
         "BATCH_MIN": 2,
         "POPULAR_MIN": 1,

@@ -10,8 +10,9 @@ How the modules follow from each other:
         boxes       ids by bounds on several attributes, through
             few_boxes   while they are few
             box_rows    when they are many, and for these
-                cells       one publication at a time
-                bitmaps     many publications at a time
+                cells       which of them a publication has to do with
+                layout      how few operations tell which of these hold it
+                axes        values -> positions among the bounds
     matches     ids by slot, and what a match returns
     engine      all of it together
 """

@@ -1,10 +1,12 @@
 """Many boxes as columns of doubles.
 
 A box is a column `low, ..., -high, ...` and holds a point just if that is `<=` the column `value, ..., -value, ...`.
-New boxes are compared with all in one go, until there are enough of them to index all anew.
+New boxes are compared with all in one go, until there are enough of them for the index to take them in. The index is
+built anew only when it has become another crowd of boxes.
 """
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from sys import getsizeof
 from typing import Any, Final
@@ -12,21 +14,31 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mqloom.plugins.content.bitmaps import Bitmaps
 from mqloom.plugins.content.cells import Cells
 from mqloom.plugins.content.entries import Box, Items, Mask, Point
 
 INDEXED_MIN: Final = 256
 """Fewer boxes than that are not indexed."""
 
-WAITING_SHARE: Final = 48
-"""One in so many may wait for being indexed."""
+WAITING_MAX: Final = 256
+"""So many may wait for being indexed."""
+
+PATIENCE: Final = 2048
+"""So many finds may go by before those who wait are indexed, however few they are."""
 
 DEAD_SHARE: Final = 4
 """One in so many may be dead before they are purged."""
 
+GROWTH: Final = 2
+"""When there are so many times more boxes, or fewer, the index is built anew."""
+
+DOUBTFUL_SHARE: Final = 6
+"""One in so many may be doubtful before the index is built anew."""
+
 _NAN: Final = math.nan
+_BITS_MAX: Final = 2**64
 _and = np.logical_and.reduce
+_or = np.bitwise_or.reduce
 
 
 class BoxRows:
@@ -34,12 +46,14 @@ class BoxRows:
 
     __slots__ = (
         "_alive",
-        "_bitmaps",
+        "_bits",
         "_boxes",
         "_cells",
         "_columns",
         "_dead",
         "_dimensions",
+        "_finds",
+        "_has_far_bits",
         "_indexed",
         "_items",
         "_type",
@@ -50,13 +64,15 @@ class BoxRows:
         self._type: type = object if of_candidates else np.int32
         self._boxes: list[Box | None] = []
         self._allocate(8)
-        self._indexed = self._dead = 0
+        self._indexed = self._dead = self._finds = 0
+        self._has_far_bits = False
+        """Whether some destinations have no bit in a word."""
         self._cells: Cells | None = None
-        self._bitmaps: Bitmaps | None = None
 
     def _allocate(self, capacity: int) -> None:
         self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
         self._items: NDArray[Any] = np.zeros(capacity, self._type)
+        self._bits: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
     def __len__(self) -> int:
@@ -74,7 +90,12 @@ class BoxRows:
             self._grow()
         self._columns[:, index] = (*box.bounds[::2], *[-high for high in box.bounds[1::2]])
         self._items[index] = box.item
+        if box.entry.bit < _BITS_MAX:
+            self._bits[index] = box.entry.bit
+        else:
+            self._has_far_bits = True
         self._boxes.append(box)
+        self._finds = 0
 
     def remove(self, box: Box) -> None:
         """Forget a box. It stays where it is, but nothing is within NaN."""
@@ -82,41 +103,56 @@ class BoxRows:
         self._boxes[index] = None
         self._columns[0, index] = _NAN
         self._items[index] = 0
+        self._bits[index] = 0
         self._alive[index] = False
         self._dead += 1
 
     def _grow(self) -> None:
-        columns, items, alive = self._columns, self._items, self._alive
+        columns, items, bits, alive = self._columns, self._items, self._bits, self._alive
         count = len(items)
-        self._allocate(2 * count)
-        self._columns[:, :count], self._items[:count], self._alive[:count] = columns, items, alive
+        self._allocate(count + max(8, count // 2))
+        self._columns[:, :count], self._items[:count] = columns, items
+        self._bits[:count], self._alive[:count] = bits, alive
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
-        count = len(self._boxes)
-        if self._dead * DEAD_SHARE > count:
+        if self._dead * DEAD_SHARE > len(self._boxes):
             self._purge()
-            count = len(self._boxes)
-        elif count - self._indexed <= max(INDEXED_MIN, count // WAITING_SHARE):
-            return
-        self._indexed = 0
-        self._cells = self._bitmaps = None
-        if count >= INDEXED_MIN:
+        count = len(self._boxes)
+        if self._cells is not None and count < INDEXED_MIN // 2:
+            self._cells, self._indexed = None, 0
+        elif count - self._indexed > (WAITING_MAX if self._indexed else INDEXED_MIN):
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Have the index take in those that wait."""
+        count = len(self._boxes)
+        cells = self._cells
+        if cells is None or count > GROWTH * cells.built or cells.doubtful * DOUBTFUL_SHARE > count:
+            self._cells = None  # before the next one is built: they are large
             if self._dead:
                 self._purge()
-            self._indexed = len(self._boxes)
+            count = len(self._boxes)
+            self._cells = Cells(self._columns[:, :count])
+        else:
+            cells.extend(self._columns[:, self._indexed : count])
+        self._indexed = count
 
     def _purge(self) -> None:
-        alive = self.boxes()
-        count = len(alive)
-        indices = np.array([box.index for box in alive], np.intp)
-        columns, items = self._columns.take(indices, axis=1), self._items.take(indices)
+        kept = self._alive[: len(self._boxes)].nonzero()[0]
+        count = len(kept)
+        columns, items, bits = self._columns.take(kept, axis=1), self._items.take(kept), self._bits.take(kept)
         self._allocate(max(8, count * 5 // 4))
-        self._columns[:, :count], self._items[:count] = columns, items
-        for index, box in enumerate(alive):
+        self._columns[:, :count], self._items[:count], self._bits[:count] = columns, items, bits
+        self._boxes = list(self.boxes())
+        for index, box in enumerate(self.boxes()):
             box.index = index
-        self._boxes = list(alive)
         self._dead = 0
+        if self._cells is not None:
+            self._indexed = int(np.searchsorted(kept, self._indexed))
+            self._cells.purge(kept[: self._indexed])
+            if self._indexed * GROWTH < self._cells.built:
+                self._cells, self._indexed = None, 0
 
     def boxes(self) -> list[Box]:
         """Return all that are not dead."""
@@ -124,26 +160,39 @@ class BoxRows:
 
     def match(self, point: Point) -> Items:
         """Return the items whose box holds a point."""
-        return self._items.take(self._find(point))
+        found = self._find(point)
+        if self._dead:
+            found = found[self._alive.take(found)]
+        return self._items.take(found)
 
     def mask(self, point: Point) -> Mask:
         """Return the destinations of the items whose box holds a point."""
+        found = self._find(point)
+        if not self._has_far_bits:
+            return int(_or(self._bits.take(found)))
         mask = 0
-        for index in self._find(point).tolist():
-            mask |= self._boxes[index].entry.bit
+        for index in found.tolist():
+            box = self._boxes[index]
+            if box is not None:
+                mask |= box.entry.bit
         return mask
 
     def _find(self, point: Point) -> NDArray[Any]:
-        if not self._indexed:
-            return self._scan(0, point, point)
+        """Return the boxes that hold a point, and perhaps dead ones."""
         if self._cells is None:
-            self._cells = Cells(self._columns[:, : self._indexed])
-        found: NDArray[Any] = self._cells.find(point)
-        if self._dead:
-            found = found[self._alive.take(found)]
+            return self._scan(0, point, point)
+        waiting: NDArray[Any] | None = None
         if self._indexed < len(self._boxes):
-            found = np.concatenate((found, self._scan(self._indexed, point, point)))
-        return found
+            self._finds += 1
+            if self._finds > PATIENCE:
+                self._take_in()
+            else:
+                waiting = self._scan(self._indexed, point, point)
+        found, doubtful = self._cells.find(point)
+        if doubtful:
+            row = np.array(point)
+            found = found[_and(self._columns.take(found, axis=1) <= np.concatenate((row, -row))[:, None])]
+        return found if waiting is None or not len(waiting) else np.concatenate((found, waiting))
 
     def _scan(self, start: int, below: Point, above: Point) -> NDArray[Any]:
         """Return which boxes from `start` on hold the point; of a value between two doubles, they are the two."""
@@ -158,21 +207,12 @@ class BoxRows:
 
     def match_batch(self, points: NDArray[np.float64]) -> list[Items]:
         """Return the items whose box holds a point, for each."""
-        if not self._indexed:
+        if self._cells is None:
             return [self.match(point) for point in points.tolist()]
-        if self._bitmaps is None:
-            self._bitmaps = Bitmaps(self._columns[:, : self._indexed])
         matches: list[Items] = []
-        chunk = self._bitmaps.chunk
-        for start in range(0, len(points), chunk):
-            part = points[start : start + chunk]
-            which, found = self._bitmaps.find(part)
-            if self._dead:
-                alive = self._alive.take(found).nonzero()[0]
-                which, found = which.take(alive), found.take(alive)
+        for found, ends in self._find_all(points):
             items = self._items.take(found)
-            cuts = [0, *np.searchsorted(which, np.arange(1, len(part))).tolist(), len(items)]
-            matches += [items[low:high] for low, high in pairwise(cuts)]
+            matches += [items[low:high] for low, high in pairwise([0, *ends.tolist()])]
         if self._indexed < len(self._boxes):
             for place, point in enumerate(points.tolist()):
                 waiting = self._scan(self._indexed, point, point)
@@ -180,8 +220,27 @@ class BoxRows:
                     matches[place] = np.concatenate((matches[place], self._items.take(waiting)))
         return matches
 
+    def _find_all(self, points: NDArray[np.float64]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield, for some points at a time, the indexed boxes that hold them, and where each one's end."""
+        assert self._cells is not None
+        start = 0
+        for found, ends, doubtful in self._cells.find_all(points):
+            right: NDArray[Any] | None = None
+            if doubtful:
+                which = np.repeat(np.arange(start, start + len(ends)), np.diff(ends, prepend=0))
+                rows = np.concatenate((points.T, -points.T)).take(which, axis=1)
+                right = _and(self._columns.take(found, axis=1) <= rows)
+            elif self._dead:
+                right = self._alive.take(found)
+            start += len(ends)
+            if right is None:
+                yield found, ends
+            else:
+                places = right.nonzero()[0]
+                yield found.take(places), places.searchsorted(ends)
+
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        arrays = self._columns.nbytes + self._items.nbytes + self._alive.nbytes
-        indexes = sum(index.size_bytes() for index in (self._cells, self._bitmaps) if index is not None)
-        return getsizeof(self) + arrays + indexes + getsizeof(self._boxes)
+        arrays = self._columns.nbytes + self._items.nbytes + self._bits.nbytes + self._alive.nbytes
+        index = 0 if self._cells is None else self._cells.size_bytes()
+        return getsizeof(self) + arrays + index + getsizeof(self._boxes)
