@@ -6,7 +6,8 @@ that reach into it; later it takes in those that came since. For what a cell hol
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from sys import getsizeof
 from typing import Any, Final
 
 import numpy as np
@@ -18,9 +19,14 @@ from mqloom.plugins.content.layout import Layout, Words, choose_slabs
 BYTES_PER_BOX_MAX: Final = 1400
 """Cells are forgotten when they take more memory than that, and made again when needed."""
 
-CELL_BYTES: Final = 650
+CELL_BYTES: Final = 2 * 112 + 80 + 100
+
 CHUNK: Final = 64
 """So many points are worked on at a time: what they need fits into a core's cache."""
+
+MEMO_MAX: Final = 4096
+MEMO_SHARE: Final = 8
+"""Of so many values at most, and one for so many boxes, it is kept where they lie: most domains are small."""
 
 BLOCK_AXES: Final = 2
 """The boxes that reach into a slab of each of the first axes are kept, to make cells of."""
@@ -40,10 +46,29 @@ class Cells:
     """An index of boxes, given as columns of `low, ..., -high, ...`."""
 
     __slots__ = (
-        "_axes", "_blocks", "_bytes", "_cells", "_dimensions", "_doubtful", "_kept", "_layout", "_offsets",
-        "_part_mask", "_part_shift", "_point", "_shift", "_slabs", "_spans", "_state", "_steps", "_tests", "built",
+        "_axes",
+        "_blocks",
+        "_bytes",
+        "_cells",
+        "_dimensions",
+        "_doubtful",
+        "_kept",
+        "_layout",
+        "_memo_max",
+        "_offsets",
+        "_part_mask",
+        "_part_shift",
+        "_point",
+        "_point_mask",
+        "_shift",
+        "_slabs",
+        "_spans",
+        "_state",
+        "_steps",
+        "_tests",
+        "built",
         "doubtful",
-    )  # fmt: skip
+    )
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
         self._dimensions = len(boxes) // 2
@@ -58,9 +83,10 @@ class Cells:
         self._slabs = [len(axis.edges) - 1 for axis in self._axes]
         self._steps, self._shift = layout.steps, layout.shift
         self._part_shift, self._part_mask = layout.part_shift, layout.part_mask
-        one = layout.words == 1
-        self._tests: Words = layout.tests.reshape(()) if one else layout.tests
-        self._point: Words = np.zeros((), np.uint64)
+        self._tests = layout.tests
+        self._point = np.zeros((), layout.tests.dtype)
+        self._point_mask = (1 << layout.size) - 1
+        self._memo_max = min(MEMO_MAX, self.built // MEMO_SHARE)
         self._spans: NDArray[np.uint8] = np.empty((2 * self._dimensions, 0), np.uint8)
         """The first and the last slabs of boxes."""
         self._offsets: NDArray[np.int32] = np.empty((0, 2 * self._dimensions), np.int32)
@@ -122,9 +148,14 @@ class Cells:
     def find(self, point: list[float]) -> tuple[Indices, bool]:
         """Return the boxes that hold a point, and whether some of them may not."""
         total = 0
-        for value, (bounds, slab_of, bases, multiplier) in zip(point, self._steps):  # noqa: B905  (twice as fast)
-            position = bisect_right(bounds, value)
-            total += bases[slab_of[position]] + position * multiplier
+        for value, (memo, bounds, slab_of, bases, multiplier) in zip(point, self._steps):  # noqa: B905  (half the time)
+            code = memo.get(value)
+            if code is None:
+                position = bisect_right(bounds, value)
+                code = bases[slab_of[position]] + position * multiplier
+                if len(memo) < self._memo_max:
+                    memo[value] = code
+            total += code
         number = total >> self._shift
         cell = self._cells.get(number)
         if cell is None or cell[4] is not self._state:
@@ -132,22 +163,21 @@ class Cells:
         keys, indices, cuts, doubtful, _ = cell
         part = (total >> self._part_shift & self._part_mask) << 1
         start, stop = cuts[part], cuts[part + 1]
-        if self._shift == 64:
-            self._point[()] = total & 0xFFFFFFFFFFFFFFFF
+        if keys.ndim == 1:
+            self._point[()] = total & self._point_mask
             words = self._point - keys[start:stop]
             words &= self._tests
             holds = words == self._tests
         else:
-            column = np.frombuffer(total.to_bytes(self._shift // 8 + 8, "little"), np.uint64)[:-1, None]
-            holds = np.logical_and.reduce(column - keys[:, start:stop] & self._tests == self._tests)
+            words = self._layout.words_of(total) - keys[:, start:stop]
+            words &= self._tests
+            holds = np.logical_and.reduce(words == self._tests)
         return indices[start:stop].take(holds.nonzero()[0]), doubtful
 
-    def find_all(self, points: NDArray[np.float64]) -> Iterable[tuple[Indices, NDArray[np.intp], bool]]:
+    def find_all(self, points: NDArray[np.float64]) -> Iterator[tuple[Indices, NDArray[np.intp], bool]]:
         """Yield for every `CHUNK` points what `find` returns, one after the other, and where each one's end."""
-        numbers, words = self._layout.numbers(points)
-        parts = (words[0] >> np.uint64(self._part_shift) & np.uint64(self._part_mask)).astype(np.intp) * 2
-        if len(words) == 1:
-            words = words[0]
+        numbers, parts, words = self._layout.numbers(points)
+        parts *= 2
         for start in range(0, len(points), CHUNK):
             chunk = slice(start, start + CHUNK)
             yield self._find_chunk(numbers[chunk].tolist(), parts[chunk].tolist(), words[..., chunk])
@@ -165,7 +195,7 @@ class Cells:
                 cell = self._refresh(number, cell)
             keys, indices, cuts, unsure, _ = cell
             start, stop = cuts[part], cuts[part + 1]
-            key_pieces.append(keys[..., start:stop])
+            key_pieces.append(keys[start:stop] if keys.ndim == 1 else keys[:, start:stop])
             index_pieces.append(indices[start:stop])
             doubtful = doubtful or unsure
         lengths = list(map(len, index_pieces))
@@ -183,29 +213,27 @@ class Cells:
         """Bring a cell up to date."""
         slabs = self._slabs_of(number)
         if cell is None:
-            new = self._reaching(number, slabs)
-            keys, indices = self._keys(slabs, new), new
+            indices = self._reaching(number, slabs)
         else:
             self._forget(number)
-            keys, indices, _, _, state = cell
-            count = state[1]
-            if state[0] != self._state[0]:
-                keys, indices, count = self._renumbered(keys, indices, count)
-            new = self._reaching_since(count, slabs)
-            if len(new):
-                keys = np.concatenate((keys, self._keys(slabs, new)), axis=-1)
-                indices = np.concatenate((indices, new))
-        if len(new):
-            order = (keys if keys.ndim == 1 else keys[0]).argsort()
-            keys, indices = keys.take(order, axis=-1), indices.take(order)
-        return self._keep(number, keys, indices)
+            _, indices, _, _, (purges, count) = cell
+            if purges != self._state[0]:
+                indices, count = self._renumbered(indices, count)
+            indices = np.concatenate((indices, self._reaching_since(count, slabs)))
+        reached = np.equal(self._spans.take(indices, axis=1).T, np.array(slabs * 2, np.uint8))
+        offsets = self._offsets.take(indices, axis=0) * reached
+        fields = self._layout.first_fields(offsets)
+        order = fields.argsort()
+        cuts = fields.take(order).searchsorted(self._layout.thresholds)
+        keys, indices = self._layout.keys(offsets).take(order, axis=-1), indices.take(order)
+        return self._keep(number, keys, indices, cuts)
 
-    def _keep(self, number: int, keys: Words, indices: Indices) -> _Cell:
-        first = keys if keys.ndim == 1 else keys[0]
-        cuts = array("i", first.searchsorted(self._layout.thresholds).astype(np.int32).tobytes())
+    def _keep(self, number: int, keys: Words, indices: Indices, cuts: NDArray[np.intp]) -> _Cell:
         doubtful = bool(self.doubtful and self._doubtful.take(indices).any())
-        cell = keys, indices, cuts, doubtful, self._state
-        size = keys.nbytes + indices.nbytes + CELL_BYTES
+        narrow = len(indices) < 2**16
+        kept_cuts = array("H" if narrow else "I", cuts.astype(np.uint16 if narrow else np.uint32).tobytes())
+        cell = keys, indices, kept_cuts, doubtful, self._state
+        size = _cell_bytes(cell)
         if self._bytes + size > BYTES_PER_BOX_MAX * len(self):
             self._cells.clear()
             self._bytes = 0
@@ -214,16 +242,14 @@ class Cells:
         return cell
 
     def _forget(self, number: int) -> None:
-        keys, indices, _, _, _ = self._cells.pop(number)
-        self._bytes -= keys.nbytes + indices.nbytes + CELL_BYTES
+        self._bytes -= _cell_bytes(self._cells.pop(number))
 
-    def _renumbered(self, keys: Words, indices: Indices, count: int) -> tuple[Words, Indices, int]:
+    def _renumbered(self, indices: Indices, count: int) -> tuple[Indices, int]:
         """Do to a cell what the last purge did to all."""
         assert self._kept is not None
         places = np.searchsorted(self._kept, indices)
         alive = (self._kept.take(places, mode="clip") == indices).nonzero()[0]
-        known = int(np.searchsorted(self._kept, count))
-        return keys.take(alive, axis=-1), places.take(alive).astype(np.int32), known
+        return places.take(alive).astype(np.int32), int(np.searchsorted(self._kept, count))
 
     def _slabs_of(self, number: int) -> list[int]:
         return [number // stride % count for stride, count in zip(self._layout.strides, self._slabs, strict=True)]
@@ -247,11 +273,6 @@ class Cells:
         chosen = _within(self._spans[:, count:], self._layout.order, slabs, self._dimensions)
         return (chosen.nonzero()[0] + count).astype(np.int32)
 
-    def _keys(self, slabs: list[int], indices: Indices) -> Words:
-        edges = self._spans.take(indices, axis=1).T == np.array(slabs * 2, np.uint8)
-        keys = self._layout.keys(self._offsets.take(indices, axis=0) * edges)
-        return keys[0] if len(keys) == 1 else keys
-
     def size_bytes(self) -> int:
         """Return the memory it takes."""
         arrays = self._spans.nbytes + self._offsets.nbytes + self._doubtful.nbytes
@@ -268,3 +289,8 @@ def _within(spans: NDArray[np.uint8], places: Iterable[int], slabs: list[int], d
         chosen &= spans[place] <= slabs[place]
         chosen &= spans[place + dimensions] >= slabs[place]
     return chosen
+
+
+def _cell_bytes(cell: _Cell) -> int:
+    keys, indices, cuts, _, _ = cell
+    return keys.nbytes + indices.nbytes + getsizeof(cuts) + CELL_BYTES

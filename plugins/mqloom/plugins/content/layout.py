@@ -1,5 +1,4 @@
-"""How a box and a point within a cell are packed into words of 64 bits, so that a few operations tell whether one holds
-the other.
+"""How boxes and points within a cell are packed into words, so that a few operations tell which holds which.
 
 A slab that no box begins and ends within leaves one question to each box: whether the point is behind its beginning, or
 before its end, or none. So an attribute needs one field of `bits + 2` bits, where positions within a slab need `bits`:
@@ -8,25 +7,30 @@ before its end, or none. So an attribute needs one field of `bits + 2` bits, whe
     box     2**bits + beginning, or end, or just 2**bits
 
 The difference has the bit `2**bits` exactly if the answer is yes, and never borrows from the next field. An attribute
-with boxes that do begin and end within one slab has two fields. Boxes sorted by their first word are sorted by their
-field of the first attribute: those that end in the slab, those that do neither, those that begin in it. What a part of
-the slab has to do with is therefore a slice.
+with boxes that do begin and end within one slab has two fields.
+
+The boxes of a cell are sorted by their field of the first attribute: those that end in its slab, those that do neither,
+those that begin in it. What a part of the slab has to do with is therefore a slice. If the parts are single positions,
+the slice is all there is to ask, and the first attribute needs no field.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mqloom.plugins.content.axes import SLABS_MAX, Axis
 
-WORD: Final = 64
+WORDS: Final = (32, 64)
 PART_BITS: Final = 4
 """A slab of the first attribute has two to the power of this parts."""
 
-COPIES_MAX: Final = 80
+SINGLE_BITS_MAX: Final = 8
+"""If there are no more than two to the power of this positions to a slab, each is a part."""
+
+COPIES_MAX: Final = 90
 """In so many cells a box may lie, on average."""
 
 BOXES_PER_CELL: Final = 24
@@ -35,54 +39,82 @@ BOXES_PER_CELL: Final = 24
 SLABS_PER_BOX_MAX: Final = 5
 """To cut into more slabs than these to a box gains nothing."""
 
-Words = NDArray[np.uint64]
+Words = NDArray[Any]
+"""Unsigned, of 32 bits if these are enough, or else of 64."""
+
+Step = tuple[dict[float, int], Sequence[float], bytes, list[int], int]
 
 
 class Layout:
     """Where the fields are, for given axes; `order` says which comes first in the number of a cell."""
 
     __slots__ = (
-        "_axes", "_multipliers", "_whole", "bit", "fields", "order", "part_mask", "part_shift", "shift", "steps",
-        "strides", "tests", "thresholds", "words",
-    )  # fmt: skip
+        "_axes",
+        "_multipliers",
+        "_sliced",
+        "_type",
+        "_whole",
+        "_word",
+        "fields",
+        "order",
+        "part_mask",
+        "part_shift",
+        "shift",
+        "size",
+        "steps",
+        "strides",
+        "tests",
+        "thresholds",
+    )
 
     def __init__(self, axes: Sequence[Axis], order: Sequence[int]) -> None:
         self._axes = axes
         self.order = order
-        self.fields = self._pack()
-        """Of each axis, where the fields for beginnings and for ends begin: often the same."""
-        self.words = 1 + max(max(pair) for pair in self.fields) // WORD
-        self.shift = WORD * self.words
-        whole = tests = 0
-        for axis, pair in zip(axes, self.fields, strict=True):
-            for shift in set(pair):
-                whole |= 1 << axis.rank_bits + shift
-        tests = whole
-        self._whole = _words(whole, self.words)
-        self.tests = _words(tests, self.words)
-        self._multipliers = np.zeros((2 * len(axes), self.words), np.int64)
-        for place, pair in enumerate(self.fields):
-            for row, shift in zip((place, place + len(axes)), pair, strict=True):
-                self._multipliers[row, shift // WORD] = 1 << shift % WORD
+        first = axes[order[0]]
+        self._sliced = first.rank_bits <= SINGLE_BITS_MAX and not first.is_doubled
+        """Whether the slice is all there is to ask of the first attribute."""
+        for self._word in WORDS:
+            self.fields, words = self._pack()
+            if words == 1:
+                break
+        self._type: Any = np.uint32 if self._word == WORDS[0] else np.uint64
+        self.size = words * self._word
+        """How many bits there are to a point."""
+        self.shift = self.size
+        """Where, behind the point, its cell's number begins."""
+        if self._sliced:
+            self.fields[order[0]] = (self.size,)
+            self.shift += first.rank_bits
+        whole = 0
+        self._multipliers = np.zeros((2 * len(axes), words), np.int64)
+        for place, shifts in enumerate(self.fields):
+            if self._sliced and place == order[0]:
+                continue
+            for shift in shifts:
+                whole |= 1 << axes[place].rank_bits + shift
+            for row, shift in ((place, shifts[0]), (place + len(axes), shifts[-1])):
+                self._multipliers[row, shift // self._word] = 1 << shift % self._word
+        self._whole = self.tests = self.words_of(whole)
         self.strides = self._strides()
-        self.steps = [self._step(place) for place in range(len(axes))]
+        self.steps: list[Step] = [self._step(place) for place in range(len(axes))]
         self._cut_parts()
 
-    def _pack(self) -> list[tuple[int, int]]:
-        fields: list[tuple[int, int]] = [(0, 0)] * len(self._axes)
-        free = [WORD]
-        for place in self.order:
+    def _pack(self) -> tuple[list[tuple[int, ...]], int]:
+        """Return where the fields of each axis begin, those for beginnings first, and how many words they need."""
+        fields: list[tuple[int, ...]] = [()] * len(self._axes)
+        free = [self._word]
+        for place in self.order[1:] if self._sliced else self.order:
             axis = self._axes[place]
-            size = axis.rank_bits + 2
+            bits = axis.rank_bits + 2
             shifts = []
             for _ in range(1 + axis.is_doubled):
-                word = next((word for word, bits in enumerate(free) if bits >= size), len(free))
+                word = next((word for word, left in enumerate(free) if left >= bits), len(free))
                 if word == len(free):
-                    free.append(WORD)
-                free[word] -= size
-                shifts.append(word * WORD + free[word])
-            fields[place] = shifts[0], shifts[-1]
-        return fields
+                    free.append(self._word)
+                free[word] -= bits
+                shifts.append(word * self._word + free[word])
+            fields[place] = tuple(shifts)
+        return fields, len(free)
 
     def _strides(self) -> list[int]:
         strides = [0] * len(self._axes)
@@ -92,56 +124,71 @@ class Layout:
             stride *= len(self._axes[place].edges) - 1
         return strides
 
-    def _step(self, place: int) -> tuple[Sequence[float], bytes, list[int], int]:
+    def _step(self, place: int) -> Step:
         """Return what turns a value into its part of a number: that of the cell, before the words of the point."""
         axis = self._axes[place]
-        multiplier = sum(1 << shift for shift in set(self.fields[place]))
-        guard = 2 << axis.rank_bits
+        multiplier = sum(1 << shift for shift in self.fields[place])
+        guard = 0 if self._sliced and place == self.order[0] else 2 << axis.rank_bits
         bases = [
             (slab * self.strides[place] << self.shift) + (guard - edge) * multiplier
             for slab, edge in enumerate(axis.edges[:-1].tolist())
         ]
-        return axis.bounds, axis.slab_of, bases, multiplier
+        return {}, axis.bounds, axis.slab_of, bases, multiplier
 
     def _cut_parts(self) -> None:
         bits, shift = self._axes[self.order[0]].rank_bits, self.fields[self.order[0]][0]
-        part_bits = min(PART_BITS, bits)
+        part_bits = bits if self._sliced else min(PART_BITS, bits)
         self.part_shift = shift + bits - part_bits
         self.part_mask = (1 << part_bits) - 1
         size = 1 << bits - part_bits
         starts = range(0, 1 << bits, size)
-        self.thresholds: Words = np.array(
-            [bound << shift for start in starts for bound in (start + 1, start + size + (1 << bits))], np.uint64
+        self.thresholds = np.array(
+            [bound for start in starts for bound in (start + 1, start + size + (1 << bits))], np.int32
         )
-        """For each part, before which word its slice begins, and before which it ends."""
+        """For each part, before which field its slice begins, and before which it ends."""
+
+    def words_of(self, number: int) -> Words:
+        """Return the lowest words of a number as a column, or the only one by itself."""
+        number &= (1 << self.size) - 1
+        words: Words = np.frombuffer(number.to_bytes(self.size // 8, "little"), self._type)
+        return words.reshape(()) if len(words) == 1 else words.reshape(-1, 1)
 
     def keys(self, offsets: NDArray[np.int32]) -> Words:
         """Return the words of boxes, one row for each word, of rows of how far they begin and end within slabs."""
-        product = offsets.astype(np.int64) @ self._multipliers
-        keys: Words = product.T.view(np.uint64) + self._whole
-        return keys
+        keys: Words = (offsets.astype(np.int64) @ self._multipliers).T.astype(self._type)
+        return (keys[0] if len(keys) == 1 else keys) + self._whole
 
-    def numbers(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], Words]:
-        """Return the cells in which points lie, and their words, one row for each word."""
+    def first_fields(self, offsets: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return by what boxes are sorted within a cell."""
+        place = self.order[0]
+        axis = self._axes[place]
+        fields = offsets[:, place] + np.int32(1 << axis.rank_bits)
+        if not axis.is_doubled:
+            fields += offsets[:, place + len(self._axes)]
+        return fields
+
+    def numbers(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.intp], Words]:
+        """Return the cells in which points lie, the parts of them, and the words, one row for each."""
         numbers = np.zeros(len(points), np.int64)
-        words = np.zeros((self.words, len(points)), np.uint64)
+        parts = np.zeros(len(points), np.intp)
+        words: Words = np.zeros((self.size // self._word, len(points)), self._type)
         for place, axis in enumerate(self._axes):
             positions = np.searchsorted(axis.sorted_bounds, points[:, place], "right")
             slabs = np.frombuffer(axis.slab_of, np.uint8).take(positions)
             numbers += slabs.astype(np.int64) * self.strides[place]
-            local = (positions - axis.edges.take(slabs) + (2 << axis.rank_bits)).astype(np.uint64)
-            for shift in set(self.fields[place]):
-                words[shift // WORD] += local << np.uint64(shift % WORD)
-        return numbers, words
+            local = positions - axis.edges.take(slabs)
+            if place == self.order[0]:
+                parts = local >> self.part_shift - self.fields[place][0]
+                if self._sliced:
+                    continue
+            guarded = (local + (2 << axis.rank_bits)).astype(self._type)
+            for shift in self.fields[place]:
+                words[shift // self._word] += guarded << self._type(shift % self._word)
+        return numbers, parts, words[0] if len(words) == 1 else words
 
     def size_bytes(self) -> int:
         """Return the memory it takes."""
-        return 400 + sum(200 + 60 * len(bases) for _, _, bases, _ in self.steps)
-
-
-def _words(number: int, words: int) -> Words:
-    """Return a number as a column of words, the lowest first."""
-    return np.frombuffer(number.to_bytes(8 * words, "little"), np.uint64).reshape(-1, 1)
+        return 400 + sum(264 + 60 * len(bases) + 150 * len(memo) for memo, _, _, bases, _ in self.steps)
 
 
 def choose_slabs(axes: Sequence[Axis], count: int) -> tuple[list[int], list[int]]:
