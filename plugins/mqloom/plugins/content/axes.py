@@ -26,7 +26,18 @@ Positions = NDArray[np.int32]
 class Axis:
     """One attribute of an index of boxes."""
 
-    __slots__ = ("bounds", "edges", "firsts", "is_doubled", "lasts", "positions", "slab_of", "sorted_bounds", "width")
+    __slots__ = (
+        "bounds",
+        "edges",
+        "firsts",
+        "is_doubled",
+        "lasts",
+        "positions",
+        "rank_bits",
+        "slab_of",
+        "sorted_bounds",
+        "width",
+    )
 
     def __init__(self, lows: Doubles, highs: Doubles) -> None:
         ends = _ends(highs)
@@ -41,6 +52,8 @@ class Axis:
         self.width = float(np.mean(np.maximum(lasts - firsts + 1, 1))) / self.positions
         """Of the mean box, as a share of all positions."""
         self.edges: Positions = np.array([0, self.positions], np.int32)
+        self.rank_bits = 1
+        """How many bits a position within a slab needs."""
         self.slab_of = b""
         self.is_doubled = False
         """Whether both ends of some box lie within one slab."""
@@ -72,6 +85,7 @@ class Axis:
         if edges[-1] < self.positions:
             edges = [*range(0, self.positions, size), self.positions]
         self.edges = np.array(edges, np.int32)
+        self.rank_bits = max(1, int(np.diff(self.edges).max() - 1).bit_length())
         slab_of = np.repeat(np.arange(len(edges) - 1, dtype=np.uint8), np.diff(self.edges))
         self.slab_of = slab_of.tobytes()
         first_slabs, last_slabs = slab_of.take(firsts, mode="clip"), slab_of.take(lasts)
@@ -89,11 +103,6 @@ class Axis:
         begins = firsts - self.edges.take(first_slabs)
         ends = lasts + 1 - self.edges.take(last_slabs.astype(np.intp) + 1)
         return begins, ends
-
-    @property
-    def rank_bits(self) -> int:
-        """How many bits a position within a slab needs."""
-        return max(1, int(np.diff(self.edges).max() - 1).bit_length())
 
     def size_bytes(self) -> int:
         """Return the memory it takes."""

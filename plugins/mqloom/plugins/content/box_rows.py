@@ -6,7 +6,7 @@ built anew only when it has become another crowd of boxes.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from sys import getsizeof
 from typing import Any, Final
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mqloom.plugins.content.cells import Cells
 from mqloom.plugins.content.entries import Box, Items, Mask, Point
+from mqloom.plugins.content.keys import Get
 
 INDEXED_MIN: Final = 256
 """Fewer boxes than that are not indexed."""
@@ -35,8 +36,9 @@ GROWTH: Final = 2
 DOUBTFUL_SHARE: Final = 6
 """One in so many may be doubtful before the index is built anew."""
 
+_NUMBERS: Final = frozenset((int, float))
 _NAN: Final = math.nan
-_BITS_MAX: Final = 2**64
+_BITS_MAX: Final = 2**64 - 1
 _and = np.logical_and.reduce
 _or = np.bitwise_or.reduce
 
@@ -47,6 +49,8 @@ class BoxRows:
     __slots__ = (
         "_alive",
         "_bits",
+        "_bits_max",
+        "_bits_type",
         "_boxes",
         "_cells",
         "_columns",
@@ -62,17 +66,19 @@ class BoxRows:
     def __init__(self, dimensions: int, of_candidates: bool) -> None:
         self._dimensions = dimensions
         self._type: type = object if of_candidates else np.int32
+        self._bits_type: type = np.uint16
         self._boxes: list[Box | None] = []
         self._allocate(8)
         self._indexed = self._dead = self._finds = 0
         self._has_far_bits = False
         """Whether some destinations have no bit in a word."""
+        self._bits_max = 2**16 - 1
         self._cells: Cells | None = None
 
     def _allocate(self, capacity: int) -> None:
         self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
         self._items: NDArray[Any] = np.zeros(capacity, self._type)
-        self._bits: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
+        self._bits: NDArray[Any] = np.zeros(capacity, self._bits_type)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
     def __len__(self) -> int:
@@ -90,12 +96,18 @@ class BoxRows:
             self._grow()
         self._columns[:, index] = (*box.bounds[::2], *[-high for high in box.bounds[1::2]])
         self._items[index] = box.item
-        if box.entry.bit < _BITS_MAX:
+        if box.entry.bit > self._bits_max:
+            self._widen_bits(box.entry.bit)
+        if not self._has_far_bits:
             self._bits[index] = box.entry.bit
-        else:
-            self._has_far_bits = True
         self._boxes.append(box)
         self._finds = 0
+
+    def _widen_bits(self, bit: Mask) -> None:
+        """See to it that a destination's bit has its place, or that nobody looks for it there."""
+        self._bits_type, self._bits_max = np.uint64, _BITS_MAX
+        self._bits = self._bits.astype(np.uint64)
+        self._has_far_bits = self._has_far_bits or bit > _BITS_MAX
 
     def remove(self, box: Box) -> None:
         """Forget a box. It stays where it is, but nothing is within NaN."""
@@ -158,9 +170,37 @@ class BoxRows:
         """Return all that are not dead."""
         return [box for box in self._boxes if box is not None]
 
+    def match_quickly(self, get: Get, paths: Sequence[str]) -> Items | None:
+        """Return the items whose box holds a publication, or None if that is not as simple as usual."""
+        found = self._find_quickly(get, paths)
+        return None if found is None else self._items_of(found)
+
+    def mask_quickly(self, get: Get, paths: Sequence[str]) -> Mask | None:
+        """Return the destinations of the items whose box holds a publication, or None as above."""
+        found = None if self._has_far_bits else self._find_quickly(get, paths)
+        return None if found is None else int(_or(self._bits.take(found)))
+
+    def _find_quickly(self, get: Get, paths: Sequence[str]) -> NDArray[Any] | None:
+        """Find if there is nothing but the index to ask, of values that it has seen before."""
+        cells = self._cells
+        if cells is None or self._indexed < len(self._boxes):
+            return None
+        located = 0
+        for path, memo in zip(paths, cells.memos):  # noqa: B905  (half the time)
+            value = get(path)
+            # True is equal to 1, but no number here.
+            code = memo.get(value) if value.__class__ in _NUMBERS else None
+            if code is None:
+                return None
+            located += code
+        found, doubtful = cells.find(located)
+        return None if doubtful else found
+
     def match(self, point: Point) -> Items:
         """Return the items whose box holds a point."""
-        found = self._find(point)
+        return self._items_of(self._find(point))
+
+    def _items_of(self, found: NDArray[Any]) -> Items:
         if self._dead:
             found = found[self._alive.take(found)]
         return self._items.take(found)
@@ -188,7 +228,7 @@ class BoxRows:
                 self._take_in()
             else:
                 waiting = self._scan(self._indexed, point, point)
-        found, doubtful = self._cells.find(point)
+        found, doubtful = self._cells.find(self._cells.locate(point))
         if doubtful:
             row = np.array(point)
             found = found[_and(self._columns.take(found, axis=1) <= np.concatenate((row, -row))[:, None])]

@@ -94,6 +94,9 @@ class Boxes:
             if which is not None:
                 return self._listed(compress(index.items, which))
         else:
+            items = self._rows.match_quickly(get, self._paths)
+            if items is not None:
+                return items
             point = self._point(get)
             if point is not None:
                 return self._rows.match(point)
@@ -106,6 +109,9 @@ class Boxes:
             which = (self._few_index or self._index_few()).find(get)
             boxes = self._match_awkward(get) if which is None else compress(self._few, which)
         else:
+            quick = self._rows.mask_quickly(get, self._paths)
+            if quick is not None:
+                return quick
             point = self._point(get)
             if point is not None:
                 return self._rows.mask(point)

@@ -68,6 +68,7 @@ class Cells:
         "_tests",
         "built",
         "doubtful",
+        "memos",
     )
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
@@ -84,8 +85,11 @@ class Cells:
         self._steps, self._shift = layout.steps, layout.shift
         self._part_shift, self._part_mask = layout.part_shift, layout.part_mask
         self._tests = layout.tests
-        self._point = np.zeros((), layout.tests.dtype)
+        self._point: Words | None = None if layout.tests.ndim else np.zeros((), layout.tests.dtype)
+        """Room for the only word of a point."""
         self._point_mask = (1 << layout.size) - 1
+        self.memos: list[dict[object, int]] = [{} for _ in self._axes]
+        """What some values contribute to where a point lies: the sum of these."""
         self._memo_max = min(MEMO_MAX, self.built // MEMO_SHARE)
         self._spans: NDArray[np.uint8] = np.empty((2 * self._dimensions, 0), np.uint8)
         """The first and the last slabs of boxes."""
@@ -145,31 +149,36 @@ class Cells:
         self._state = purges + 1, len(kept)
         self._blocks.clear()
 
-    def find(self, point: list[float]) -> tuple[Indices, bool]:
-        """Return the boxes that hold a point, and whether some of them may not."""
+    def locate(self, point: list[float]) -> int:
+        """Return where a point lies."""
         total = 0
-        for value, (memo, bounds, slab_of, bases, multiplier) in zip(point, self._steps):  # noqa: B905  (half the time)
+        for value, memo, step in zip(point, self.memos, self._steps, strict=True):
             code = memo.get(value)
             if code is None:
+                bounds, slab_of, bases, multiplier = step
                 position = bisect_right(bounds, value)
                 code = bases[slab_of[position]] + position * multiplier
                 if len(memo) < self._memo_max:
                     memo[value] = code
             total += code
-        number = total >> self._shift
+        return total
+
+    def find(self, located: int) -> tuple[Indices, bool]:
+        """Return the boxes that hold a point by where it lies, and whether some of them may not."""
+        number = located >> self._shift
         cell = self._cells.get(number)
         if cell is None or cell[4] is not self._state:
             cell = self._refresh(number, cell)
         keys, indices, cuts, doubtful, _ = cell
-        part = (total >> self._part_shift & self._part_mask) << 1
+        part = (located >> self._part_shift & self._part_mask) << 1
         start, stop = cuts[part], cuts[part + 1]
-        if keys.ndim == 1:
-            self._point[()] = total & self._point_mask
+        if self._point is not None:
+            self._point[()] = located & self._point_mask
             words = self._point - keys[start:stop]
             words &= self._tests
             holds = words == self._tests
         else:
-            words = self._layout.words_of(total) - keys[:, start:stop]
+            words = self._layout.words_of(located) - keys[:, start:stop]
             words &= self._tests
             holds = np.logical_and.reduce(words == self._tests)
         return indices[start:stop].take(holds.nonzero()[0]), doubtful
@@ -213,20 +222,33 @@ class Cells:
         """Bring a cell up to date."""
         slabs = self._slabs_of(number)
         if cell is None:
-            indices = self._reaching(number, slabs)
-        else:
-            self._forget(number)
-            _, indices, _, _, (purges, count) = cell
-            if purges != self._state[0]:
-                indices, count = self._renumbered(indices, count)
-            indices = np.concatenate((indices, self._reaching_since(count, slabs)))
+            return self._keep(number, *self._sorted(slabs, self._reaching(number, slabs)))
+        self._forget(number)
+        keys, indices, kept_cuts, _, (purges, count) = cell
+        cuts = np.array(kept_cuts, np.intp)
+        if purges != self._state[0]:
+            assert self._kept is not None
+            places = np.searchsorted(self._kept, indices)
+            alive = self._kept.take(places, mode="clip") == indices
+            cuts = np.concatenate(([0], np.cumsum(alive))).take(cuts)
+            keys, indices = keys[..., alive], places[alive].astype(np.int32)
+            count = int(np.searchsorted(self._kept, count))
+        new = self._reaching_since(count, slabs)
+        if len(new):
+            new_keys, new, new_cuts = self._sorted(slabs, new)
+            places = self._layout.merged_places(cuts, new_cuts, len(indices), len(new))
+            keys, indices = _merged(keys, new_keys, places), _merged(indices, new, places)
+            cuts += new_cuts
+        return self._keep(number, keys, indices, cuts)
+
+    def _sorted(self, slabs: list[int], indices: Indices) -> tuple[Words, Indices, NDArray[np.intp]]:
+        """Return the words of boxes that reach into a cell, the boxes, and the cuts, in the order of a cell."""
         reached = np.equal(self._spans.take(indices, axis=1).T, np.array(slabs * 2, np.uint8))
         offsets = self._offsets.take(indices, axis=0) * reached
-        fields = self._layout.first_fields(offsets)
-        order = fields.argsort()
-        cuts = fields.take(order).searchsorted(self._layout.thresholds)
-        keys, indices = self._layout.keys(offsets).take(order, axis=-1), indices.take(order)
-        return self._keep(number, keys, indices, cuts)
+        buckets = self._layout.buckets(offsets)
+        order = buckets.argsort(kind="stable")
+        cuts = self._layout.cuts(buckets.take(order))
+        return self._layout.keys(offsets).take(order, axis=-1), indices.take(order), cuts
 
     def _keep(self, number: int, keys: Words, indices: Indices, cuts: NDArray[np.intp]) -> _Cell:
         doubtful = bool(self.doubtful and self._doubtful.take(indices).any())
@@ -243,13 +265,6 @@ class Cells:
 
     def _forget(self, number: int) -> None:
         self._bytes -= _cell_bytes(self._cells.pop(number))
-
-    def _renumbered(self, indices: Indices, count: int) -> tuple[Indices, int]:
-        """Do to a cell what the last purge did to all."""
-        assert self._kept is not None
-        places = np.searchsorted(self._kept, indices)
-        alive = (self._kept.take(places, mode="clip") == indices).nonzero()[0]
-        return places.take(alive).astype(np.int32), int(np.searchsorted(self._kept, count))
 
     def _slabs_of(self, number: int) -> list[int]:
         return [number // stride % count for stride, count in zip(self._layout.strides, self._slabs, strict=True)]
@@ -279,7 +294,7 @@ class Cells:
         blocks = sum(indices.nbytes + spans.nbytes + 500 for indices, spans in self._blocks.values())
         axes = sum(axis.size_bytes() for axis in self._axes)
         kept = 0 if self._kept is None else self._kept.nbytes
-        return arrays + blocks + axes + kept + self._layout.size_bytes() + self._bytes
+        return arrays + blocks + axes + kept + self._layout.size_bytes() + self._bytes + 150 * sum(map(len, self.memos))
 
 
 def _within(spans: NDArray[np.uint8], places: Iterable[int], slabs: list[int], dimensions: int) -> NDArray[Any]:
@@ -289,6 +304,16 @@ def _within(spans: NDArray[np.uint8], places: Iterable[int], slabs: list[int], d
         chosen &= spans[place] <= slabs[place]
         chosen &= spans[place + dimensions] >= slabs[place]
     return chosen
+
+
+def _merged(old: NDArray[Any], new: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:
+    """Return what is old, with what is new put in at given places of the result."""
+    merged = np.empty((*old.shape[:-1], old.shape[-1] + new.shape[-1]), old.dtype)
+    is_old = np.ones(merged.shape[-1], bool)
+    is_old[places] = False
+    merged[..., is_old] = old
+    merged[..., places] = new
+    return merged
 
 
 def _cell_bytes(cell: _Cell) -> int:

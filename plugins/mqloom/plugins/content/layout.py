@@ -42,7 +42,7 @@ SLABS_PER_BOX_MAX: Final = 5
 Words = NDArray[Any]
 """Unsigned, of 32 bits if these are enough, or else of 64."""
 
-Step = tuple[dict[float, int], Sequence[float], bytes, list[int], int]
+Step = tuple[Sequence[float], bytes, list[int], int]
 
 
 class Layout:
@@ -52,6 +52,7 @@ class Layout:
         "_axes",
         "_multipliers",
         "_sliced",
+        "_thresholds",
         "_type",
         "_whole",
         "_word",
@@ -64,7 +65,6 @@ class Layout:
         "steps",
         "strides",
         "tests",
-        "thresholds",
     )
 
     def __init__(self, axes: Sequence[Axis], order: Sequence[int]) -> None:
@@ -133,7 +133,7 @@ class Layout:
             (slab * self.strides[place] << self.shift) + (guard - edge) * multiplier
             for slab, edge in enumerate(axis.edges[:-1].tolist())
         ]
-        return {}, axis.bounds, axis.slab_of, bases, multiplier
+        return axis.bounds, axis.slab_of, bases, multiplier
 
     def _cut_parts(self) -> None:
         bits, shift = self._axes[self.order[0]].rank_bits, self.fields[self.order[0]][0]
@@ -141,11 +141,10 @@ class Layout:
         self.part_shift = shift + bits - part_bits
         self.part_mask = (1 << part_bits) - 1
         size = 1 << bits - part_bits
-        starts = range(0, 1 << bits, size)
-        self.thresholds = np.array(
-            [bound for start in starts for bound in (start + 1, start + size + (1 << bits))], np.int32
-        )
-        """For each part, before which field its slice begins, and before which it ends."""
+        starts = np.arange(0, 1 << bits, size)
+        begins, ends = starts + 1, starts + size + (1 << bits)
+        self._thresholds = np.concatenate((begins, ends))
+        """For each part, before which field its slice begins; and before which it ends."""
 
     def words_of(self, number: int) -> Words:
         """Return the lowest words of a number as a column, or the only one by itself."""
@@ -158,14 +157,29 @@ class Layout:
         keys: Words = (offsets.astype(np.int64) @ self._multipliers).T.astype(self._type)
         return (keys[0] if len(keys) == 1 else keys) + self._whole
 
-    def first_fields(self, offsets: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return by what boxes are sorted within a cell."""
+    def buckets(self, offsets: NDArray[np.int32]) -> NDArray[np.uint16]:
+        """Return by what boxes are sorted within a cell: between which thresholds their first fields are."""
         place = self.order[0]
         axis = self._axes[place]
         fields = offsets[:, place] + np.int32(1 << axis.rank_bits)
         if not axis.is_doubled:
             fields += offsets[:, place + len(self._axes)]
-        return fields
+        return np.searchsorted(self._thresholds, fields, "right").astype(np.uint16)
+
+    def cuts(self, buckets: NDArray[np.uint16]) -> NDArray[np.intp]:
+        """Return for each part of a cell where its slice begins and ends, of sorted buckets."""
+        parts = self.part_mask + 1
+        cuts = np.searchsorted(buckets, np.arange(1, 2 * parts + 1, dtype=np.uint16))
+        return cuts.reshape(2, parts).T.ravel()
+
+    def merged_places(
+        self, cuts: NDArray[np.intp], new_cuts: NDArray[np.intp], count: int, new_count: int
+    ) -> NDArray[np.intp]:
+        """Return where new boxes go among those of a cell, if both are sorted."""
+        parts = self.part_mask + 1
+        ends = np.append(cuts.reshape(parts, 2).T.ravel(), count)
+        sizes = np.diff(np.append(new_cuts.reshape(parts, 2).T.ravel(), new_count), prepend=0)
+        return np.repeat(ends, sizes) + np.arange(new_count)
 
     def numbers(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.intp], Words]:
         """Return the cells in which points lie, the parts of them, and the words, one row for each."""
@@ -188,7 +202,7 @@ class Layout:
 
     def size_bytes(self) -> int:
         """Return the memory it takes."""
-        return 400 + sum(264 + 60 * len(bases) + 150 * len(memo) for memo, _, _, bases, _ in self.steps)
+        return 400 + sum(200 + 60 * len(bases) for _, _, bases, _ in self.steps)
 
 
 def choose_slabs(axes: Sequence[Axis], count: int) -> tuple[list[int], list[int]]:
