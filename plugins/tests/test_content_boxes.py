@@ -111,12 +111,13 @@ def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Limits as they are, and others that bring about with few boxes what takes many."""
     if request.param == "usual":
         monkeypatch.setattr(box_rows, "INDEXED_MIN", 32)
-        monkeypatch.setattr(box_rows, "WAITING_MAX", 24)
+        monkeypatch.setattr(box_rows, "WAITING_MIN", 24)
         monkeypatch.setattr(layout, "BOXES_PER_CELL", 4)
         return
     monkeypatch.setattr(box_rows, "INDEXED_MIN", 4)
-    monkeypatch.setattr(box_rows, "WAITING_MAX", 3)
-    monkeypatch.setattr(box_rows, "PATIENCE", 5)
+    monkeypatch.setattr(box_rows, "WAITING_MIN", 3)
+    monkeypatch.setattr(box_rows, "PATIENCE", 1)
+    monkeypatch.setattr(box_rows, "CHUNK", 3)
     monkeypatch.setattr(layout, "BOXES_PER_CELL", 1)
     monkeypatch.setattr(layout, "COPIES_MAX", 400)
     monkeypatch.setattr(cells, "CHUNK", 3)

@@ -239,7 +239,7 @@ def test_the_engine_finds_what_every_filter_by_itself_says(
 
 # With limits as low as these, a few filters take every way that a million may take.
 LOW = {
-    box_rows: {"INDEXED_MIN": 3, "WAITING_MAX": 2, "PATIENCE": 3},
+    box_rows: {"INDEXED_MIN": 3, "WAITING_MIN": 2, "WAITING_SHARE": 1000, "PATIENCE": 1, "CHUNK": 2},
     boxes: {"FEW_MAX": 2},
     cells: {"BYTES_PER_BOX_MAX": 200, "CHUNK": 3},
     layout: {"BOXES_PER_CELL": 1, "COPIES_MAX": 1000},

@@ -21,11 +21,15 @@ from mqloom.plugins.content.keys import Get
 INDEXED_MIN: Final = 256
 """Fewer boxes than that are not indexed."""
 
-WAITING_MAX: Final = 256
-"""So many may wait for being indexed."""
+WAITING_MIN: Final = 256
+WAITING_SHARE: Final = 16
+"""So many, or one in so many if these are more, may wait for being indexed."""
 
-PATIENCE: Final = 2048
-"""So many finds may go by before those who wait are indexed, however few they are."""
+PATIENCE: Final = 16
+"""So many finds for each cell may go by before those who wait are indexed, however few: every cell has work of it."""
+
+CHUNK: Final = 64
+"""So many points are compared at a time with those who wait."""
 
 DEAD_SHARE: Final = 4
 """One in so many may be dead before they are purged."""
@@ -101,7 +105,6 @@ class BoxRows:
         if not self._has_far_bits:
             self._bits[index] = box.entry.bit
         self._boxes.append(box)
-        self._finds = 0
 
     def _widen_bits(self, bit: Mask) -> None:
         """See to it that a destination's bit has its place, or that nobody looks for it there."""
@@ -133,7 +136,10 @@ class BoxRows:
         count = len(self._boxes)
         if self._cells is not None and count < INDEXED_MIN // 2:
             self._cells, self._indexed = None, 0
-        elif count - self._indexed > (WAITING_MAX if self._indexed else INDEXED_MIN):
+        elif self._cells is None:
+            if count >= INDEXED_MIN:
+                self._take_in()
+        elif count - self._indexed > max(WAITING_MIN, count // WAITING_SHARE):
             self._take_in()
 
     def _take_in(self) -> None:
@@ -149,6 +155,13 @@ class BoxRows:
         else:
             cells.extend(self._columns[:, self._indexed : count])
         self._indexed = count
+        self._finds = 0
+
+    def _lose_patience(self, cells: Cells, finds: int) -> None:
+        """Count finds for which some wait; take those in if it pays."""
+        self._finds += finds
+        if self._finds > PATIENCE * cells.made:
+            self._take_in()
 
     def _purge(self) -> None:
         kept = self._alive[: len(self._boxes)].nonzero()[0]
@@ -221,18 +234,17 @@ class BoxRows:
         """Return the boxes that hold a point, and perhaps dead ones."""
         if self._cells is None:
             return self._scan(0, point, point)
-        waiting: NDArray[Any] | None = None
         if self._indexed < len(self._boxes):
-            self._finds += 1
-            if self._finds > PATIENCE:
-                self._take_in()
-            else:
-                waiting = self._scan(self._indexed, point, point)
+            self._lose_patience(self._cells, 1)
         found, doubtful = self._cells.find(self._cells.locate(point))
         if doubtful:
             row = np.array(point)
             found = found[_and(self._columns.take(found, axis=1) <= np.concatenate((row, -row))[:, None])]
-        return found if waiting is None or not len(waiting) else np.concatenate((found, waiting))
+        if self._indexed < len(self._boxes):
+            waiting = self._scan(self._indexed, point, point)
+            if len(waiting):
+                return np.concatenate((found, waiting))
+        return found
 
     def _scan(self, start: int, below: Point, above: Point) -> NDArray[Any]:
         """Return which boxes from `start` on hold the point; of a value between two doubles, they are the two."""
@@ -249,16 +261,29 @@ class BoxRows:
         """Return the items whose box holds a point, for each."""
         if self._cells is None:
             return [self.match(point) for point in points.tolist()]
+        if self._indexed < len(self._boxes):
+            self._lose_patience(self._cells, len(points))
         matches: list[Items] = []
         for found, ends in self._find_all(points):
             items = self._items.take(found)
             matches += [items[low:high] for low, high in pairwise([0, *ends.tolist()])]
         if self._indexed < len(self._boxes):
-            for place, point in enumerate(points.tolist()):
-                waiting = self._scan(self._indexed, point, point)
-                if len(waiting):
-                    matches[place] = np.concatenate((matches[place], self._items.take(waiting)))
+            for place, waiting in self._scan_all(points):
+                matches[place] = np.concatenate((matches[place], self._items.take(waiting)))
         return matches
+
+    def _scan_all(self, points: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield the points that some of the boxes not yet indexed hold, and these boxes."""
+        columns = self._columns[:, self._indexed : len(self._boxes)]
+        for start in range(0, len(points), CHUNK):
+            part = points[start : start + CHUNK].T[..., None]
+            holds: NDArray[np.bool_] = np.ones((part.shape[1], columns.shape[1]), bool)
+            for column, values in zip(columns, np.concatenate((part, -part)), strict=True):
+                holds &= column <= values
+            which, found = holds.nonzero()
+            for place in np.unique(which).tolist():
+                low, high = which.searchsorted((place, place + 1))
+                yield start + place, found[low:high] + self._indexed
 
     def _find_all(self, points: NDArray[np.float64]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for some points at a time, the indexed boxes that hold them, and where each one's end."""

@@ -105,6 +105,11 @@ class Cells:
         self._state: _State = 0, 0
         self.extend(boxes)
 
+    @property
+    def made(self) -> int:
+        """How many cells there are."""
+        return len(self._cells)
+
     def __len__(self) -> int:
         return self._state[1]
 

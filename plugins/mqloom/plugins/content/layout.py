@@ -177,9 +177,11 @@ class Layout:
     ) -> NDArray[np.intp]:
         """Return where new boxes go among those of a cell, if both are sorted."""
         parts = self.part_mask + 1
-        ends = np.append(cuts.reshape(parts, 2).T.ravel(), count)
-        sizes = np.diff(np.append(new_cuts.reshape(parts, 2).T.ravel(), new_count), prepend=0)
-        return np.repeat(ends, sizes) + np.arange(new_count)
+        bounds = np.empty((2, 2 * parts + 2), np.intp)
+        bounds[:, 0] = 0
+        bounds[0, 1:-1], bounds[1, 1:-1] = cuts.reshape(parts, 2).T.ravel(), new_cuts.reshape(parts, 2).T.ravel()
+        bounds[:, -1] = count, new_count
+        return bounds[0, 1:].repeat(bounds[1, 1:] - bounds[1, :-1]) + np.arange(new_count)
 
     def numbers(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.intp], Words]:
         """Return the cells in which points lie, the parts of them, and the words, one row for each."""
