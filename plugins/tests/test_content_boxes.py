@@ -119,7 +119,8 @@ def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(box_rows, "PATIENCE", 1)
     monkeypatch.setattr(box_rows, "CHUNK", 3)
     monkeypatch.setattr(layout, "BOXES_PER_CELL", 1)
-    monkeypatch.setattr(layout, "COPIES_MAX", 400)
+    monkeypatch.setattr(cells, "COPIES_MAX", 400)
+    monkeypatch.setattr(cells, "COPIES_BYTES_MAX", 10_000)
     monkeypatch.setattr(cells, "CHUNK", 3)
     monkeypatch.setattr(cells, "BYTES_PER_BOX_MAX", 20_000)
 

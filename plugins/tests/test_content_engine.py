@@ -241,8 +241,8 @@ def test_the_engine_finds_what_every_filter_by_itself_says(
 LOW = {
     box_rows: {"INDEXED_MIN": 3, "WAITING_MIN": 2, "WAITING_SHARE": 1000, "PATIENCE": 1, "CHUNK": 2},
     boxes: {"FEW_MAX": 2},
-    cells: {"BYTES_PER_BOX_MAX": 200, "CHUNK": 3},
-    layout: {"BOXES_PER_CELL": 1, "COPIES_MAX": 1000},
+    cells: {"COPIES_MAX": 1000, "COPIES_BYTES_MAX": 10_000, "BYTES_PER_BOX_MAX": 200, "CHUNK": 3},
+    layout: {"BOXES_PER_CELL": 1},
     engine_module: {
         "BATCH_MIN": 2,
         "POPULAR_MIN": 1,

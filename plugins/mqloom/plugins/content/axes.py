@@ -34,8 +34,10 @@ class Axis:
         "lasts",
         "positions",
         "rank_bits",
+        "slab_max",
         "slab_of",
         "sorted_bounds",
+        "span",
         "width",
     )
 
@@ -52,6 +54,10 @@ class Axis:
         self.width = float(np.mean(np.maximum(lasts - firsts + 1, 1))) / self.positions
         """Of the mean box, as a share of all positions."""
         self.edges: Positions = np.array([0, self.positions], np.int32)
+        self.span = 1.0
+        """Into how many slabs the mean box reaches."""
+        self.slab_max = self.positions
+        """How many positions the largest slab has."""
         self.rank_bits = 1
         """How many bits a position within a slab needs."""
         self.slab_of = b""
@@ -80,15 +86,18 @@ class Axis:
         np.minimum.at(earliest, firsts[real], lasts[real])
         earliest = np.minimum.accumulate(earliest[::-1])[::-1]
         edges = [0]
-        while edges[-1] < self.positions and len(edges) <= min(2 * slabs, SLABS_MAX):
+        allowed = slabs + slabs // 4 + 1 if slabs > 1 else 1
+        while edges[-1] < self.positions and len(edges) <= allowed:
             edges.append(min(edges[-1] + size, self.positions, int(earliest[edges[-1] + 1]) + 1))
         if edges[-1] < self.positions:
             edges = [*range(0, self.positions, size), self.positions]
         self.edges = np.array(edges, np.int32)
-        self.rank_bits = max(1, int(np.diff(self.edges).max() - 1).bit_length())
+        self.slab_max = int(np.diff(self.edges).max())
+        self.rank_bits = max(1, (self.slab_max - 1).bit_length())
         slab_of = np.repeat(np.arange(len(edges) - 1, dtype=np.uint8), np.diff(self.edges))
         self.slab_of = slab_of.tobytes()
         first_slabs, last_slabs = slab_of.take(firsts, mode="clip"), slab_of.take(lasts)
+        self.span = float(np.mean(np.maximum(last_slabs.astype(np.int16) - first_slabs + 1, 0)))
         begins, ends = self.inner_ends(firsts, lasts, first_slabs, last_slabs)
         self.is_doubled = bool(np.any((first_slabs == last_slabs) & (begins > 0) & (ends < 0)))
 

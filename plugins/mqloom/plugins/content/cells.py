@@ -16,6 +16,12 @@ from numpy.typing import NDArray
 from mqloom.plugins.content.axes import Axis
 from mqloom.plugins.content.layout import Layout, Words, choose_slabs
 
+COPIES_MAX: Final = 90.0
+"""In so many cells a box may lie, on average, ..."""
+
+COPIES_BYTES_MAX: Final = 1000
+"""... if these do not take more memory than that."""
+
 BYTES_PER_BOX_MAX: Final = 1400
 """Cells are forgotten when they take more memory than that, and made again when needed."""
 
@@ -77,10 +83,16 @@ class Cells:
         """How many boxes there were when the axes were cut."""
         rows = [(boxes[place], -boxes[place + self._dimensions]) for place in range(self._dimensions)]
         self._axes = [Axis(lows, highs) for lows, highs in rows]
-        order, slabs = choose_slabs(self._axes, self.built)
-        for axis, (lows, highs), wanted in zip(self._axes, rows, slabs, strict=True):
-            axis.cut(wanted, *axis.place(lows, highs)[:2])
-        self._layout = layout = Layout(self._axes, order)
+        places = [axis.place(lows, highs)[:2] for axis, (lows, highs) in zip(self._axes, rows, strict=True)]
+        copies_max = COPIES_MAX
+        while True:
+            order, slabs = choose_slabs(self._axes, self.built, copies_max)
+            for axis, (firsts, lasts), wanted in zip(self._axes, places, slabs, strict=True):
+                axis.cut(wanted, firsts, lasts)
+            self._layout = layout = Layout(self._axes, order)
+            if layout.bytes_per_box <= COPIES_BYTES_MAX or copies_max < 1:
+                break
+            copies_max *= 0.9 * COPIES_BYTES_MAX / layout.bytes_per_box
         self._slabs = [len(axis.edges) - 1 for axis in self._axes]
         self._steps, self._shift = layout.steps, layout.shift
         self._part_shift, self._part_mask = layout.part_shift, layout.part_mask

@@ -27,16 +27,14 @@ WORDS: Final = (32, 64)
 PART_BITS: Final = 4
 """A slab of the first attribute has two to the power of this parts."""
 
-SINGLE_BITS_MAX: Final = 8
-"""If there are no more than two to the power of this positions to a slab, each is a part."""
-
-COPIES_MAX: Final = 90
-"""In so many cells a box may lie, on average."""
+SINGLE_MAX: Final = 320
+"""If there are no more positions to a slab than that, each is a part."""
 
 BOXES_PER_CELL: Final = 24
 """A cell with fewer boxes needs no cutting."""
 
-SLABS_PER_BOX_MAX: Final = 5
+FIRST_SLABS_PER_BOX: Final = 1.25
+SLABS_PER_BOX_MAX: Final = 5.0
 """To cut into more slabs than these to a box gains nothing."""
 
 Words = NDArray[Any]
@@ -51,6 +49,7 @@ class Layout:
     __slots__ = (
         "_axes",
         "_multipliers",
+        "_parts",
         "_sliced",
         "_thresholds",
         "_type",
@@ -71,7 +70,7 @@ class Layout:
         self._axes = axes
         self.order = order
         first = axes[order[0]]
-        self._sliced = first.rank_bits <= SINGLE_BITS_MAX and not first.is_doubled
+        self._sliced = first.slab_max <= SINGLE_MAX and not first.is_doubled
         """Whether the slice is all there is to ask of the first attribute."""
         for self._word in WORDS:
             self.fields, words = self._pack()
@@ -141,7 +140,8 @@ class Layout:
         self.part_shift = shift + bits - part_bits
         self.part_mask = (1 << part_bits) - 1
         size = 1 << bits - part_bits
-        starts = np.arange(0, 1 << bits, size)
+        starts = np.arange(0, self._axes[self.order[0]].slab_max, size)
+        self._parts = len(starts)
         begins, ends = starts + 1, starts + size + (1 << bits)
         self._thresholds = np.concatenate((begins, ends))
         """For each part, before which field its slice begins; and before which it ends."""
@@ -168,7 +168,7 @@ class Layout:
 
     def cuts(self, buckets: NDArray[np.uint16]) -> NDArray[np.intp]:
         """Return for each part of a cell where its slice begins and ends, of sorted buckets."""
-        parts = self.part_mask + 1
+        parts = self._parts
         cuts = np.searchsorted(buckets, np.arange(1, 2 * parts + 1, dtype=np.uint16))
         return cuts.reshape(2, parts).T.ravel()
 
@@ -176,7 +176,7 @@ class Layout:
         self, cuts: NDArray[np.intp], new_cuts: NDArray[np.intp], count: int, new_count: int
     ) -> NDArray[np.intp]:
         """Return where new boxes go among those of a cell, if both are sorted."""
-        parts = self.part_mask + 1
+        parts = self._parts
         bounds = np.empty((2, 2 * parts + 2), np.intp)
         bounds[:, 0] = 0
         bounds[0, 1:-1], bounds[1, 1:-1] = cuts.reshape(parts, 2).T.ravel(), new_cuts.reshape(parts, 2).T.ravel()
@@ -202,39 +202,46 @@ class Layout:
                 words[shift // self._word] += guarded << self._type(shift % self._word)
         return numbers, parts, words[0] if len(words) == 1 else words
 
+    @property
+    def bytes_per_box(self) -> float:
+        """How much a box takes in all the cells into which it reaches."""
+        return math.prod(axis.span for axis in self._axes) * (self.size // 8 + 4)
+
     def size_bytes(self) -> int:
         """Return the memory it takes."""
         return 400 + sum(200 + 60 * len(bases) for _, _, bases, _ in self.steps)
 
 
-def choose_slabs(axes: Sequence[Axis], count: int) -> tuple[list[int], list[int]]:
+def choose_slabs(axes: Sequence[Axis], count: int, copies_max: float) -> tuple[list[int], list[int]]:
     """Return the order of the axes, the narrowest first, and into how many slabs each is cut.
 
-    More slabs mean fewer boxes to ask, but more cells that a box lies in. The first axis has parts besides, which are
-    for nothing: it is cut just so that a box is wider than a slab.
+    More slabs mean fewer boxes to ask, but more cells that a box lies in; the same number of cells can come of cutting
+    few axes often, or many not so often. The first axis has parts besides, which are for nothing: it is cut just so
+    that a box is wider than a slab.
     """
     widths = [max(axis.width, 1e-6) for axis in axes]
     order = sorted(range(len(axes)), key=widths.__getitem__)
-    slabs = [1] * len(axes)
-    first = order[0]
-    slabs[first] = _wanted(axes[first], math.ceil(1.25 / widths[first]), count)
-    growing = set(order[1:] if len(axes) > 1 else order)
-    while growing:
-        place = min(growing, key=lambda place: slabs[place] * widths[place])
-        trial = slabs.copy()
-        trial[place] = slabs[place] + max(1, slabs[place] // 8)
-        copies = math.prod(size * width + 1 for size, width in zip(trial, widths, strict=True))
-        if (
-            copies > COPIES_MAX
-            or trial[place] > min(SLABS_MAX, axes[place].positions)
-            or trial[place] * widths[place] > SLABS_PER_BOX_MAX
-            or count * copies < BOXES_PER_CELL * math.prod(trial)
-        ):
-            growing.remove(place)
-        else:
-            slabs = trial
-    return order, slabs
+    best: tuple[float, list[int]] = 2.0, []
+    for number in range(1, len(axes) + 1):
+        slabs = _cut_some(axes, widths, order[:number], count, copies_max)
+        asked = math.prod(min(1.0, widths[place] + 1 / slabs[place]) for place in order[1:])
+        best = min(best, (asked, slabs))
+    return order, best[1]
 
 
-def _wanted(axis: Axis, slabs: int, count: int) -> int:
-    return max(1, min(slabs, SLABS_MAX // 2, axis.positions, count // BOXES_PER_CELL))
+def _cut_some(
+    axes: Sequence[Axis], widths: Sequence[float], cut: Sequence[int], count: int, copies_max: float
+) -> list[int]:
+    """Return into how many slabs each axis is cut, if these are, so that there are not too many cells."""
+    copies = max(1.0, copies_max / (FIRST_SLABS_PER_BOX + 1))
+    others = min(SLABS_PER_BOX_MAX, copies ** (1 / max(1, len(cut) - 1)) - 1)
+    scale = 1.0
+    while True:
+        slabs = [1] * len(axes)
+        for place in cut:
+            wanted = scale * (FIRST_SLABS_PER_BOX if place == cut[0] else others) / widths[place]
+            slabs[place] = max(1, min(math.ceil(wanted), SLABS_MAX // 2, axes[place].positions))
+        copies = math.prod(size * width + 1 for size, width in zip(slabs, widths, strict=True))
+        if math.prod(slabs) * BOXES_PER_CELL <= count * copies or max(slabs) == 1:
+            return slabs
+        scale *= 0.8
