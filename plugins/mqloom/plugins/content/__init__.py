@@ -11,8 +11,10 @@ How the modules follow from each other:
             few_boxes   while they are few
             box_rows    when they are many, and for these
                 cells       which of them a publication has to do with
-                layout      how few operations tell which of these hold it
-                axes        values -> positions among the bounds
+                    placed      where boxes lie among the slabs
+                    layout      how few operations tell which boxes hold it
+                    axes        values -> positions among the bounds
+                box_bits    their destinations
     matches     ids by slot, and what a match returns
     engine      all of it together
 """

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mqloom.plugins.content.box_bits import BoxBits
 from mqloom.plugins.content.cells import Cells
 from mqloom.plugins.content.entries import Box, Items, Mask, Point
 from mqloom.plugins.content.keys import Get
@@ -42,9 +43,7 @@ DOUBTFUL_SHARE: Final = 6
 
 _NUMBERS: Final = frozenset((int, float))
 _NAN: Final = math.nan
-_BITS_MAX: Final = 2**64 - 1
 _and = np.logical_and.reduce
-_or = np.bitwise_or.reduce
 
 
 class BoxRows:
@@ -53,15 +52,12 @@ class BoxRows:
     __slots__ = (
         "_alive",
         "_bits",
-        "_bits_max",
-        "_bits_type",
         "_boxes",
         "_cells",
         "_columns",
         "_dead",
         "_dimensions",
         "_finds",
-        "_has_far_bits",
         "_indexed",
         "_items",
         "_type",
@@ -70,19 +66,15 @@ class BoxRows:
     def __init__(self, dimensions: int, of_candidates: bool) -> None:
         self._dimensions = dimensions
         self._type: type = object if of_candidates else np.int32
-        self._bits_type: type = np.uint16
         self._boxes: list[Box | None] = []
         self._allocate(8)
+        self._bits = BoxBits(8)
         self._indexed = self._dead = self._finds = 0
-        self._has_far_bits = False
-        """Whether some destinations have no bit in a word."""
-        self._bits_max = 2**16 - 1
         self._cells: Cells | None = None
 
     def _allocate(self, capacity: int) -> None:
         self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
         self._items: NDArray[Any] = np.zeros(capacity, self._type)
-        self._bits: NDArray[Any] = np.zeros(capacity, self._bits_type)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
     def __len__(self) -> int:
@@ -100,17 +92,8 @@ class BoxRows:
             self._grow()
         self._columns[:, index] = (*box.bounds[::2], *[-high for high in box.bounds[1::2]])
         self._items[index] = box.item
-        if box.entry.bit > self._bits_max:
-            self._widen_bits(box.entry.bit)
-        if not self._has_far_bits:
-            self._bits[index] = box.entry.bit
+        self._bits.put(index, box.entry.bit)
         self._boxes.append(box)
-
-    def _widen_bits(self, bit: Mask) -> None:
-        """See to it that a destination's bit has its place, or that nobody looks for it there."""
-        self._bits_type, self._bits_max = np.uint64, _BITS_MAX
-        self._bits = self._bits.astype(np.uint64)
-        self._has_far_bits = self._has_far_bits or bit > _BITS_MAX
 
     def remove(self, box: Box) -> None:
         """Forget a box. It stays where it is, but nothing is within NaN."""
@@ -118,16 +101,16 @@ class BoxRows:
         self._boxes[index] = None
         self._columns[0, index] = _NAN
         self._items[index] = 0
-        self._bits[index] = 0
+        self._bits.put(index, 0)
         self._alive[index] = False
         self._dead += 1
 
     def _grow(self) -> None:
-        columns, items, bits, alive = self._columns, self._items, self._bits, self._alive
+        columns, items, alive = self._columns, self._items, self._alive
         count = len(items)
         self._allocate(count + max(8, count // 2))
-        self._columns[:, :count], self._items[:count] = columns, items
-        self._bits[:count], self._alive[:count] = bits, alive
+        self._columns[:, :count], self._items[:count], self._alive[:count] = columns, items, alive
+        self._bits.keep(slice(count), len(self._items))
 
     def settle(self) -> None:
         """Purge and index, if it is time."""
@@ -166,9 +149,10 @@ class BoxRows:
     def _purge(self) -> None:
         kept = self._alive[: len(self._boxes)].nonzero()[0]
         count = len(kept)
-        columns, items, bits = self._columns.take(kept, axis=1), self._items.take(kept), self._bits.take(kept)
+        columns, items = self._columns.take(kept, axis=1), self._items.take(kept)
         self._allocate(max(8, count * 5 // 4))
-        self._columns[:, :count], self._items[:count], self._bits[:count] = columns, items, bits
+        self._columns[:, :count], self._items[:count] = columns, items
+        self._bits.keep(kept, len(self._items))
         self._boxes = list(self.boxes())
         for index, box in enumerate(self.boxes()):
             box.index = index
@@ -190,8 +174,8 @@ class BoxRows:
 
     def mask_quickly(self, get: Get, paths: Sequence[str]) -> Mask | None:
         """Return the destinations of the items whose box holds a publication, or None as above."""
-        found = None if self._has_far_bits else self._find_quickly(get, paths)
-        return None if found is None else int(_or(self._bits.take(found)))
+        found = self._find_quickly(get, paths) if self._bits.are_all else None
+        return None if found is None else self._bits.mask(found)
 
     def _find_quickly(self, get: Get, paths: Sequence[str]) -> NDArray[Any] | None:
         """Find if there is nothing but the index to ask, of values that it has seen before."""
@@ -221,8 +205,8 @@ class BoxRows:
     def mask(self, point: Point) -> Mask:
         """Return the destinations of the items whose box holds a point."""
         found = self._find(point)
-        if not self._has_far_bits:
-            return int(_or(self._bits.take(found)))
+        if self._bits.are_all:
+            return self._bits.mask(found)
         mask = 0
         for index in found.tolist():
             box = self._boxes[index]
@@ -306,6 +290,6 @@ class BoxRows:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        arrays = self._columns.nbytes + self._items.nbytes + self._bits.nbytes + self._alive.nbytes
+        arrays = self._columns.nbytes + self._items.nbytes + self._bits.size_bytes() + self._alive.nbytes
         index = 0 if self._cells is None else self._cells.size_bytes()
         return getsizeof(self) + arrays + index + getsizeof(self._boxes)
