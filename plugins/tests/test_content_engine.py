@@ -13,10 +13,10 @@ from mqloom.core.errors import FilterError
 from mqloom.core.filter import Filter
 from mqloom.plugins.content import (
     Engine,
-    bitmaps,
     box_rows,
     boxes,
     cells,
+    layout,
     planning,
     selections,
     tables,
@@ -240,10 +240,10 @@ def test_the_engine_finds_what_every_filter_by_itself_says(
 
 # With limits as low as these, a few filters take every way that a million may take.
 LOW = {
-    bitmaps: {"SLABS_MAX": 3, "CHUNK_BYTES": 1},
-    box_rows: {"INDEXED_MIN": 3, "WAITING_SHARE": 1000},
+    box_rows: {"INDEXED_MIN": 3, "WAITING_MIN": 2, "WAITING_SHARE": 1000, "PATIENCE": 1, "CHUNK": 2},
     boxes: {"FEW_MAX": 2},
-    cells: {"BOXES_PER_CELL": 0, "COPIES_MAX": 1000, "BYTES_PER_BOX_MAX": 200},
+    cells: {"COPIES_MAX": 1000, "COPIES_BYTES_MAX": 10_000, "BYTES_PER_BOX_MAX": 200, "CHUNK": 3},
+    layout: {"BOXES_PER_CELL": 1},
     engine_module: {
         "BATCH_MIN": 2,
         "POPULAR_MIN": 1,

@@ -12,8 +12,11 @@ How the modules follow from each other:
     boxes       leaves of ids by bounds on several attributes, through
         few_boxes   while they are few
         box_rows    when they are many, and for these
-            cells       one publication at a time
-            bitmaps     many publications at a time
+            cells       which of them a publication has to do with
+                placed      where boxes lie among the slabs
+                layout      how few operations tell which boxes hold it
+                axes        values -> positions among the bounds
+            box_bits    their destinations
     nodes       the leaves that share the same equalities
     selections  the leaves that publications with the same values reach
     tables      all nodes, and which selection is a publication's

@@ -12,6 +12,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mqloom.plugins.content.box_rows import BoxRows
 from mqloom.plugins.content.drafts import Range
@@ -23,6 +24,7 @@ FEW_MAX: Final = 128
 """So many boxes are handled without numpy."""
 
 _EXACT_MAX: Final = 2**53
+_NUMBERS: Final = frozenset((int, float))
 _INFINITE: Final = math.inf
 
 Values = list[int | float]
@@ -105,6 +107,9 @@ class Boxes:
             if which is not None:
                 return self._listed(compress(index.items, which))
         else:
+            items = self._rows.match_quickly(get, self._paths)
+            if items is not None:
+                return items
             point = self._point(get)
             if point is not None:
                 return self._rows.match(point)
@@ -117,6 +122,9 @@ class Boxes:
             which = (self._few_index or self._index_few()).find(get)
             boxes = self._match_awkward(get) if which is None else compress(self._few, which)
         else:
+            quick = self._rows.mask_quickly(get, self._paths)
+            if quick is not None:
+                return quick
             point = self._point(get)
             if point is not None:
                 return self._rows.mask(point)
@@ -138,6 +146,9 @@ class Boxes:
         """Return the items whose box holds the publication, for each."""
         if self._rows is None:
             return [self.match(get) for get in gets]
+        columns = self._columns(gets)
+        if columns is not None:
+            return self._rows.match_batch(columns)
         points: list[Point] = []
         places: list[int] = []
         matches: list[Items] = [()] * len(gets)
@@ -153,12 +164,29 @@ class Boxes:
                 matches[place] = items
         return matches
 
+    def _columns(self, gets: Sequence[Get]) -> NDArray[np.float64] | None:
+        """Return the values of all publications, a row for each, if all are simply doubles."""
+        points = np.empty((len(gets), len(self._paths)))
+        for place, path in enumerate(self._paths):
+            column: list[Any] = [get(path) for get in gets]
+            if not _NUMBERS.issuperset(map(type, column)):
+                return None
+            try:
+                points[:, place] = column
+            except OverflowError:
+                return None
+        # Integers from there on need not be doubles; to nothing NaN is less.
+        return points if (np.abs(points) < _EXACT_MAX).all() else None
+
     def _point(self, get: Get) -> Point | None:
         """Return the publication's values if all are doubles."""
         point: Point = []
         for path in self._paths:
-            value = get(path)
-            if value.__class__ is not float:
+            value: Any = get(path)
+            kind = value.__class__
+            if kind is int and -_EXACT_MAX <= value <= _EXACT_MAX:
+                value = float(value)
+            elif kind is not float:
                 value = _double(value)
                 if value is None:
                     return None
