@@ -46,6 +46,7 @@ class Plan:
     seed: int = 1
     rounds: int = 15
     lap_s: float = 0.06
+    warm_up_s_max: float = 3.0
     laps_s_max: float = 60.0
     """No new round begins after so many seconds of laps, by the clock on the wall."""
     without: frozenset[str] = frozenset()
@@ -184,13 +185,13 @@ def _at_most(limit: int, plan: Plan) -> None:
 
 
 def _race(plan: Plan, peers: Sequence[Peer], tell: Tell) -> list[list[Lap]]:
-    """Let all take turns; the first round warms up and does not count. Return the laps of each."""
+    """Let all take turns, after a round to warm up that does not count. Return the laps of each."""
     laps: list[list[Lap]] = [[] for _ in peers]
     begun = time.perf_counter()
     with _no_collections():
         for peer in peers:
             tell(f"warming up: {peer.engine}, {peer.mode}")
-            peer.lap(plan.lap_s / 4)
+            _warm_up(plan, peer)
         for turn in range(1, plan.rounds + 1):
             if turn > 1 and time.perf_counter() - begun > plan.laps_s_max:
                 break
@@ -198,6 +199,15 @@ def _race(plan: Plan, peers: Sequence[Peer], tell: Tell) -> list[list[Lap]]:
                 tell(f"round {turn} of {plan.rounds}: {peer.engine}, {peer.mode}")
                 done.append(peer.lap(plan.lap_s))
     return laps
+
+
+def _warm_up(plan: Plan, peer: Peer) -> None:
+    """Let a peer see every event once, if it is fast enough: some make parts of their index when first asked there."""
+    events, seconds = 0, 0.0
+    while events < plan.events and seconds < plan.warm_up_s_max:
+        lap = peer.lap(plan.lap_s)
+        events += lap.events
+        seconds += lap.seconds
 
 
 @contextmanager

@@ -201,6 +201,8 @@ class Engine:
         selection = tables.known.get(key)
         if selection is None:
             return self._match_anew(values, key)
+        if selection.sole is not None:
+            return cast(Ids, selection.sole.match(get))
         out: Ids = selection.start[:]
         selection.collect(get, out)
         if selection.more:
@@ -228,6 +230,9 @@ class Engine:
         if self._unsettled:
             self._settle()
         several = [self._nested.flat(attributes) for attributes in batch] if self._nested.heads else batch
+        sole = self._tables.sole_boxes()
+        if sole is not None:
+            return sole.match_batch([values.get for values in several])
         results = [self._empty_pools() for _ in several]
         postponed: Postponed = {}
         for number, (values, pools) in enumerate(zip(several, results, strict=True)):
@@ -258,6 +263,10 @@ class Engine:
         key = tables.key(get)
         selection = tables.known.get(key)
         mask: Mask = 0
+        if selection is not None and selection.sole is not None:
+            mask = selection.sole.mask(get)
+            known = destinations.sets.get(mask)
+            return destinations.set_of(mask) if known is None else known
         for each in tables.select(values, key) if selection is None else (selection,):
             mask = each.reach(get, mask, full, candidates)
             if mask == full:

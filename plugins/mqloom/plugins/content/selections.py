@@ -36,7 +36,19 @@ _Rows = tuple[tuple[str, frozenset[type], tuple[Row, ...]], ...]
 class Selection:
     """Begin with a copy of `start`, `collect`, and if there is `more`, `collect_more`."""
 
-    __slots__ = ("_boxes", "_groups", "_joined", "_listed", "_lists", "_other_rows", "_rows", "_tried", "more", "start")
+    __slots__ = (
+        "_boxes",
+        "_groups",
+        "_joined",
+        "_listed",
+        "_lists",
+        "_other_rows",
+        "_rows",
+        "_tried",
+        "more",
+        "sole",
+        "start",
+    )
 
     def __init__(self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = ()) -> None:
         listed: list[Listed] = []
@@ -69,6 +81,9 @@ class Selection:
         self.start: Items = listed[0].items if listed else empty
         self._joined = tuple([leaf.items for leaf in listed[1:]])
         self.more = bool(lists or boxes or tried or groups or other_rows)
+        others = listed or lists or tried or groups or rows or other_rows
+        self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
+        """The boxes, if there is nothing else: their answer is the whole answer."""
 
     def collect(self, get: Get, out: Items) -> None:
         """Add the ids of the leaves of which each id comes once; and those only that need no more than a bound."""

@@ -182,6 +182,11 @@ class Tables:
             self._seen.add(key)
         return [node.selection() for node in nodes]
 
+    def sole_boxes(self) -> Boxes | None:
+        """Return the boxes that are all there is for every publication, if it is so and known."""
+        selection = None if self._paths else self.known.get(())
+        return None if selection is None else selection.sole
+
     def _start_anew(self) -> None:
         """Forget all selections, as they are too many; if hardly any values came again, do without from now on."""
         is_in_vain = len(self.known) * REPEATED_SHARE < len(self._seen)
