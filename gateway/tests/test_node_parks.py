@@ -23,12 +23,13 @@ from mqloom.core.events import (
     Started,
     Woke,
 )
-from mqloom.core.ids import Conversation, GatewayId
+from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import FLOW_QUEUE_MAX, LINK_GRACE_S, LINK_WINDOW, MARKER_S
 from mqloom.core.messages import Announce, Hello, Message, Synced
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.core.wire import Frame, decode, encode
+from mqloom.gateway.interfaces import Content
 from mqloom.gateway.node import Node
 from mqloom.lab.gate import (
     ANN,
@@ -46,6 +47,7 @@ from mqloom.lab.gate import (
     sent,
     with_two,
 )
+from mqloom.plugins.scan_matcher import ScanMatcher
 
 BACK = Conversation(1, 1)
 """The conversation, on either side, after the link was lost once."""
@@ -196,6 +198,35 @@ def test_what_is_too_much_for_a_slow_neighbour_is_parked() -> None:
     assert gate.node.counters.total("publications_parked") == FLOW_QUEUE_MAX + 1
     assert acknowledged(effects) == []  # behind those that are on their way
     assert len(acknowledged(gate.ack(A))) == LINK_WINDOW + FLOW_QUEUE_MAX + 1
+
+
+class Poisoned(ScanMatcher):
+    """A matcher that fails on one topic, once it is told to."""
+
+    fails = False
+
+    def match(self, batch: Sequence[Content]) -> list[list[SubscriptionKey]]:
+        if self.fails and any(content.topic == "a/poison" for content in batch):
+            raise RuntimeError("a bug")
+        return super().match(batch)
+
+
+def test_a_dead_letter_out_of_the_park_is_acknowledged_there_when_our_own_broker_has_it() -> None:
+    matcher = Poisoned()
+    gate = Gate(parts_of(A, matcher=matcher)).up(A)
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.ack(A)
+    gate.handle(LinkLost(neighbour=A))
+    gate.now += LINK_GRACE_S
+    gate.handle(Woke())
+    data = parked(gate.publish(b"bad", topic="a/poison"))
+    come_back(gate)
+    gate.answers_local = False
+    matcher.fails = True
+    effects = gate.unpark(A, *data)
+    assert forwarded(effects) == settled(effects) == []
+    assert gate.node.counters.total("publications_dead") == 1
+    assert len(settled(gate.handle(LocallyPublished(numbers=numbers(effects))))) == 1
 
 
 # ---- neighbours from which we have not heard ---------------------------------------------------------------------

@@ -130,14 +130,15 @@ class Traffic:
             publications = flow.parked(message.data, message.receipt, now)
             if not publications:
                 continue
+            duty = self._custody.begin(FromPark(neighbour, message.receipt))
             if neighbour not in self._unheard:
-                found = self._match(publications, self._contents.decode(publications))
+                duties = [duty] * len(publications)
+                found = self._match(publications, self._contents.decode(publications), duties)
                 publications = [
                     publication
                     for publication, keys in zip(publications, found, strict=True)
                     if any(self._routes.source_of(key) == neighbour for key in keys)
                 ]
-            duty = self._custody.begin(FromPark(neighbour, message.receipt))
             duty.claims += len(publications)
             flow.post_parked([Entry(publication, duty, is_parked=True) for publication in publications])
             self._custody.meet(duty)
@@ -239,7 +240,7 @@ class Traffic:
         self,
         publications: Sequence[Publication],
         contents: Sequence[Content],
-        duties: Sequence[Duty | None] | None = None,
+        duties: Sequence[Duty | None],
     ) -> Sequence[list[SubscriptionKey]]:
         """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
         try:
@@ -247,11 +248,11 @@ class Traffic:
         except PluginFailed:
             pass
         found: list[list[SubscriptionKey]] = []
-        for index, (publication, content) in enumerate(zip(publications, contents, strict=True)):
+        for publication, content, duty in zip(publications, contents, duties, strict=True):
             try:
                 found += self._journal.guard("matcher", self._ask_matcher, [content])
             except PluginFailed:
-                self._set_aside(publication, None if duties is None else duties[index])
+                self._set_aside(publication, duty)
                 found.append([])
         return found
 
