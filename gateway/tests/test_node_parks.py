@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from mqloom.core import layout
 from mqloom.core.effects import (
     AcknowledgeParked,
@@ -24,7 +26,7 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
-from mqloom.core.limits import FLOW_QUEUE_MAX, LINK_GRACE_S, LINK_WINDOW, MARKER_S
+from mqloom.core.limits import FLOW_QUEUE_MAX, HELD_BYTES_MAX, HELD_MAX, LINK_GRACE_S, LINK_WINDOW, MARKER_S
 from mqloom.core.messages import Announce, Hello, Message, Synced
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Record, Wish, encode_record
@@ -322,3 +324,17 @@ def test_what_neighbours_send_before_the_records_are_read_waits_for_them() -> No
     effects = node.handle(RecordsRead(), 0.2)
     assert payloads(effects) == [b"1", b"2"]
     assert acks(node.handle(LocallyPublished(numbers=numbers(effects)), 0.3), A) == [(2, 2)]
+
+
+@pytest.mark.parametrize(("bound", "count"), [("HELD_MAX", 3), ("HELD_BYTES_MAX", 3)])
+def test_past_the_bound_only_publications_of_qos_0_are_dropped_at_the_start(
+    bound: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert min(HELD_MAX, HELD_BYTES_MAX) > count
+    monkeypatch.setattr(f"mqloom.gateway.traffic.{bound}", count)
+    lost = [Publication(A, 1, number, 0, 1, "a/b", b"0", 0) for number in range(5)]
+    node, _ = starting(*lost, publication(7, b"1"))
+    record = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame")
+    node.handle(RecordReceived(client=ANN, data=encode_record(record)), 0.1)
+    assert payloads(node.handle(RecordsRead(), 0.2)) == [b"0"] * count + [b"1"]
+    assert node.counters.reasons("publications_dropped") == {"start": 5 - count}

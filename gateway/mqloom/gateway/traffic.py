@@ -15,7 +15,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import HOPS_MAX
+from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX
 from mqloom.core.messages import Flush, Flushed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
@@ -83,6 +83,7 @@ class Traffic:
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._unheard = set(links)
         self._held: list[Held] | None = []
+        self._held_bytes = 0
         self._effects: list[Effect] = []
 
     # ---- what happens --------------------------------------------------------------------------------------------
@@ -119,10 +120,21 @@ class Traffic:
                 batch.append((publication, duty))
             elif publication.qos:
                 self._custody.again(source, publication.id, known)
-        if self._held is not None:
-            self._held += [Held(publication, duty, source.neighbour) for publication, duty in batch]
-        else:
+        if self._held is None:
             self._route(batch, source.neighbour)
+            return
+        for publication, duty in batch:
+            self._hold(Held(publication, duty, source.neighbour), self._held)
+
+    def _hold(self, each: Held, held: list[Held]) -> None:
+        """Keep what came before our records were read; what has a duty is bounded by the windows of the links."""
+        size = len(each.publication.payload)
+        if each.duty is None and (len(held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX):
+            text = "of QoS 0, came before we knew what our own clients want"
+            self._journal.refuse("publications_dropped", "start", text)
+            return
+        self._held_bytes += size
+        held.append(each)
 
     def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
         flow = self._flows[neighbour]
