@@ -252,6 +252,25 @@ def test_a_password_that_is_not_in_the_environment_is_a_clear_error(tmp_path: Pa
     run(scenario)
 
 
+def test_a_clock_that_has_gone_back_ends_the_gateway_with_what_to_do(tmp_path: Path) -> None:
+    path, ports = write_federation(tmp_path)
+    path.write_text(path.read_text().replace('adapter = "amqtt"', 'adapter = "mqtt"'))
+    later = b'{"alive":false,"gateway":"A","version":"1","epoch":99999999999999}'
+
+    async def scenario() -> None:
+        broker = AmqttAdapter(BrokerAddress("127.0.0.1", ports[A]))
+        await broker.start()
+        async with person(ports[A]) as someone:
+            someone.connection.publish(layout.status(A), later, 1, retain=True)
+            await until(lambda: not someone.connection._pending)
+            driver = build_driver(load_federation(path), A)
+            with pytest.raises(BrokerError, match="the clock has gone back"):
+                await asyncio.wait_for(driver.run(), 10)
+        await broker.stop()
+
+    run(scenario)
+
+
 def test_a_username_and_password_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MQLOOM_TEST_PASSWORD", "secret")
     path, _ = write_federation(tmp_path)

@@ -287,6 +287,21 @@ class GatewayDriver:
             if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
                 self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
             self._correction = self._loop.call_at(self._status_at + STATUS_EVERY_S, self._say_status)
+        elif message.retain:
+            self._compare_epochs(message.payload)
+
+    def _compare_epochs(self, payload: bytes) -> None:
+        """End if an earlier run of ours had a larger epoch: neighbours would take whatever we say for old."""
+        try:
+            earlier = decode_status(payload)
+        except RecordError:
+            return
+        if earlier.gateway == self._gateway and earlier.epoch > self._epoch and not self._ended.done():
+            problem = (
+                f"gateway {self._gateway} ran here before with epoch {earlier.epoch}, now it would be {self._epoch}: "
+                "the clock has gone back. Set it, or delete the retained message on " + layout.status(self._gateway)
+            )
+            self._ended.set_exception(BrokerError(f"{self._address.host}:{self._address.port}", problem))
 
     def _say_status(self) -> None:
         assert self._own is not None
