@@ -395,7 +395,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=80))
 def test_whatever_breaks_everything_is_taken_in_once_and_acknowledged(script: list[tuple[str, int]]) -> None:
     session = Session()
