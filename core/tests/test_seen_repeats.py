@@ -252,7 +252,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_whatever_crashes_everything_comes_once(script: list[tuple[str, int]]) -> None:
     origin = Origin()

@@ -263,7 +263,7 @@ joined_steps = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(joined_steps, max_size=80))
 def test_over_any_channel_every_frame_is_taken_once_in_order_and_everything_done_is_reported_once(
     script: list[tuple[str, int]],

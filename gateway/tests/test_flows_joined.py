@@ -97,14 +97,14 @@ def judge(script: list[tuple[str, int]], *, is_lossy: bool) -> Model:
     return model
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_over_a_good_link_everything_goes_out_in_order_however_it_was_kept(script: list[tuple[str, int]]) -> None:
     model = judge(script, is_lossy=False)
     assert list(model.got) == sorted(model.got)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_over_a_bad_link_everything_of_qos_1_arrives(script: list[tuple[str, int]]) -> None:
     judge(script, is_lossy=True)

@@ -7,7 +7,7 @@ import pytest
 from mqloom.core.counters import Counters
 from mqloom.core.effects import SendAck, SendFrame
 from mqloom.core.ids import Conversation, GatewayId, PublicationId
-from mqloom.core.limits import ACK_DELAY_S, HELLO_EVERY_S, LINK_GRACE_S, LINK_WINDOW, RESEND_S, SILENCE_S
+from mqloom.core.limits import HELLO_EVERY_S, LINK_GRACE_S, RESEND_S, SILENCE_S
 from mqloom.core.messages import Control, Flush, Hello, Message, Synced
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack, Frame, decode, decode_ack
@@ -441,90 +441,3 @@ def test_frames_without_acknowledgement_are_sent_again_as_they_were() -> None:
     assert link.pack((), (), RESEND_S) == first + second
     assert total(link, "frames_resent") == 2
     assert total(link, "frames_sent") == 4  # with both greetings
-
-
-# ---- custody -----------------------------------------------------------------------------------------------------
-
-
-def test_what_is_taken_care_of_is_returned_once_and_gives_room() -> None:
-    link = up()
-    entries = [entry(number) for number in range(3)]
-    for each in entries:
-        link.pack((), [each], 0.0)
-    assert (link.held, link.room) == (3, LINK_WINDOW - 3)
-    assert acknowledge(link, 5, 3) == entries[:1]
-    assert acknowledge(link, 5, 3) == []
-    assert acknowledge(link, 5, 5) == entries[1:]
-    assert (link.held, link.room) == (0, LINK_WINDOW)
-    assert link.deadline is None
-
-
-def test_of_publications_of_which_nothing_more_is_said_the_neighbour_is_asked() -> None:
-    link = up()
-    link.pack((), [entry(0)], 1.0)
-    acknowledge(link, 3, 2, 2.0)  # and that it is done was said too, but lost
-    assert link.deadline == 2.0 + SILENCE_S
-    assert link.wake(2.0 + SILENCE_S) == []
-    assert frames_of(link.pack((), (), 2.0 + SILENCE_S)) == [Frame(US, OURS, 3, (Hello(THEIRS, False),))]
-    acknowledge(link, 4, 2, 30.0)  # it has not done it yet
-    assert link.deadline == 30.0 + SILENCE_S
-    link.lost(31.0)
-    link.connected(32.0)
-    link.pack((), (), 32.0)
-    assert len(acknowledge(link, 5, 5, 33.0)) == 1
-    assert link.deadline is None
-
-
-def test_an_acknowledgement_of_an_earlier_conversation_is_dropped() -> None:
-    link = up()
-    link.pack((), [entry(0)], 0.0)
-    assert link.acknowledged(Ack(THEM, Conversation(0, 9), 3, 3), 0.0) == ()
-    assert link.held == 1
-    assert total(link, "frames_stale") == 1
-
-
-@pytest.mark.parametrize(("come", "done"), [(99, 99), (3, 4), (2**63 - 1, 2**63 - 1), (0, 2**63 - 1), (4, 2)])
-def test_an_acknowledgement_of_more_than_was_sent_is_passed_over(come: int, done: int) -> None:
-    link = up()
-    sent = link.pack((), [entry(0)], 0.0)
-    assert list(acknowledge(link, come, done)) == []
-    assert link.held == 1
-    link.check()
-    assert link.pack((), (), RESEND_S) == sent
-    assert len(acknowledge(link, 3, 3)) == 1
-
-
-def test_a_publication_is_acknowledged_as_done_when_it_is_taken_care_of_and_not_before() -> None:
-    link = up()
-    waiting = Publication(THEM, 1, 0, 0, 0, "t", b"", 1)
-    link.receive(frame(1, waiting), 1.0)
-    assert link.pack_ack(1.0) is None
-    assert link.deadline == 1.0 + ACK_DELAY_S
-    assert ack_of(link.pack_ack(1.0 + ACK_DELAY_S)) == Ack(US, THEIRS, 2, 1)
-    link.taken_care_of(THEIRS, 1)
-    assert ack_of(link.pack_ack(2.0)) == Ack(US, THEIRS, 2, 2)
-    link.check()
-
-
-def test_what_is_taken_care_of_of_an_earlier_conversation_concerns_nobody() -> None:
-    link = up()
-    link.receive(frame(1, Publication(THEM, 1, 0, 0, 0, "t", b"", 1)), 1.0)
-    link.receive(frame(0, asking(None), conversation=LATER), 1.0)
-    link.pack_ack(1.0)
-    link.taken_care_of(THEIRS, 1)
-    assert link.pack_ack(9.0) is None
-    link.check()
-
-
-def test_what_was_not_taken_care_of_is_taken_back_in_order_when_a_conversation_ends() -> None:
-    link = up()
-    entries = [entry(number) for number in range(4)]
-    link.pack((), entries[:1], 0.0)
-    link.pack((), [*entries[1:3], Entry(Flush(US, 1, 1), None)], 0.0)
-    link.pack((), entries[3:], 0.0)
-    acknowledge(link, 5, 3)
-    assert link.take_back() == []
-    link.receive(frame(0, asking(None), conversation=LATER), 1.0)
-    assert link.held == 0
-    assert link.take_back() == entries[1:]
-    assert link.take_back() == []

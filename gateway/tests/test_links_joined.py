@@ -227,7 +227,7 @@ def judge(script: list[tuple[str, int, int]]) -> None:
         assert side.unfinished == []
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_whatever_happened_both_sides_are_up_again_and_everything_is_obeyed_once_and_acknowledged(
     script: list[tuple[str, int, int]],

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from mqloom.core import layout
 from mqloom.core.effects import (
     AcknowledgeParked,
@@ -23,12 +25,13 @@ from mqloom.core.events import (
     Started,
     Woke,
 )
-from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import FLOW_QUEUE_MAX, LINK_GRACE_S, LINK_WINDOW, MARKER_S
+from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
+from mqloom.core.limits import FLOW_QUEUE_MAX, HELD_BYTES_MAX, HELD_MAX, LINK_GRACE_S, LINK_WINDOW, MARKER_S
 from mqloom.core.messages import Announce, Hello, Message, Synced
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.core.wire import Frame, decode, encode
+from mqloom.gateway.interfaces import Content
 from mqloom.gateway.node import Node
 from mqloom.lab.gate import (
     ANN,
@@ -46,6 +49,7 @@ from mqloom.lab.gate import (
     sent,
     with_two,
 )
+from mqloom.plugins.scan_matcher import ScanMatcher
 
 BACK = Conversation(1, 1)
 """The conversation, on either side, after the link was lost once."""
@@ -198,6 +202,36 @@ def test_what_is_too_much_for_a_slow_neighbour_is_parked() -> None:
     assert len(acknowledged(gate.ack(A))) == LINK_WINDOW + FLOW_QUEUE_MAX + 1
 
 
+class Poisoned(ScanMatcher):
+    """A matcher that fails on one topic, once it is told to."""
+
+    fails = False
+
+    def match(self, batch: Sequence[Content]) -> list[list[SubscriptionKey]]:
+        if self.fails and any(content.topic == "a/poison" for content in batch):
+            raise RuntimeError("a bug")
+        return super().match(batch)
+
+
+def test_a_dead_letter_out_of_the_park_is_acknowledged_there_when_our_own_broker_has_it() -> None:
+    matcher = Poisoned()
+    gate = Gate(parts_of(A, matcher=matcher)).up(A)
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.ack(A)
+    gate.handle(LinkLost(neighbour=A))
+    gate.now += LINK_GRACE_S
+    gate.handle(Woke())
+    data = parked(gate.publish(b"bad", topic="a/poison"))
+    come_back(gate)
+    gate.answers_local = False
+    matcher.fails = True
+    effects = gate.unpark(A, *data)
+    assert forwarded(effects) == []
+    assert settled(effects) == []
+    assert gate.node.counters.total("publications_dead") == 1
+    assert len(settled(gate.handle(LocallyPublished(numbers=numbers(effects))))) == 1
+
+
 # ---- neighbours from which we have not heard ---------------------------------------------------------------------
 
 
@@ -291,3 +325,17 @@ def test_what_neighbours_send_before_the_records_are_read_waits_for_them() -> No
     effects = node.handle(RecordsRead(), 0.2)
     assert payloads(effects) == [b"1", b"2"]
     assert acks(node.handle(LocallyPublished(numbers=numbers(effects)), 0.3), A) == [(2, 2)]
+
+
+@pytest.mark.parametrize(("bound", "count"), [("HELD_MAX", 3), ("HELD_BYTES_MAX", 3)])
+def test_past_the_bound_only_publications_of_qos_0_are_dropped_at_the_start(
+    bound: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert min(HELD_MAX, HELD_BYTES_MAX) > count
+    monkeypatch.setattr(f"mqloom.gateway.traffic.{bound}", count)
+    lost = [Publication(A, 1, number, 0, 1, "a/b", b"0", 0) for number in range(5)]
+    node, _ = starting(*lost, publication(7, b"1"))
+    record = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame")
+    node.handle(RecordReceived(client=ANN, data=encode_record(record)), 0.1)
+    assert payloads(node.handle(RecordsRead(), 0.2)) == [b"0"] * count + [b"1"]
+    assert node.counters.reasons("publications_dropped") == {"start": 5 - count}

@@ -86,6 +86,13 @@ def test_duplicates_are_dropped() -> None:
     assert gate.node.counters.total("publications_received") == 1
 
 
+def test_a_publication_on_the_urgent_stream_is_dropped_and_counted() -> None:
+    gate = with_two()
+    gate.record(ANN, {"one": ("a/#", "")})
+    assert payloads(gate.hear_urgently(A, publication(0), publication(1))) == []
+    assert gate.counted("publications_dropped") == {"urgent": 2}
+
+
 def test_our_own_publication_that_comes_back_is_dropped() -> None:
     gate = with_two()
     gate.record(ANN, {"one": ("a/#", "")})

@@ -174,7 +174,7 @@ def with_receipts(event: Event, gate: Gate) -> Event:
     return event
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(any_events, st.floats(0, 6)), max_size=25))
 def test_whatever_a_neighbour_a_client_or_a_stranger_sends_the_node_goes_on_for_the_others(
     script: list[tuple[Event, float]],

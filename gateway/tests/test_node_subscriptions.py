@@ -1,5 +1,7 @@
 """The whole node: what becomes of clients' records."""
 
+import dataclasses
+
 import pytest
 
 from mqloom.core import layout
@@ -229,3 +231,27 @@ def test_a_client_back_after_its_lease_begins_anew() -> None:
     gate.hear(B, Flushed(US, 1, 1))
     assert gate.node.subscription_counts() == (1, 0)
     assert payloads(gate.publish(b"{}")) == [b"{}"]
+
+
+def test_a_client_with_too_many_subscriptions_that_are_ending_must_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "ENDING_MAX", 1)
+    gate = with_two()
+    for step in range(3):  # two of them end, behind a wave that does not come back
+        gate.record(ANN, {"one": (f"a/{step}", "")})
+    (answer,) = answers(gate.record(ANN, {"one": ("a/9", "")}))
+    assert (answer.answer, "too many changes" in answer.problem) == ("refused", True)
+    assert gate.counted("subscriptions_refused") == {"record": 1}
+    gate.now = 2 * FLUSH_DEADLINE_S
+    gate.handle(Woke())
+    gate.now = 4 * FLUSH_DEADLINE_S
+    gate.handle(Woke())
+    gate.record(ANN, {"one": ("a/9", "")})
+    assert gate.counted("subscriptions_refused") == {"record": 1}
+
+
+def test_a_subscription_to_topics_that_take_no_part_is_refused() -> None:
+    gate = Gate(dataclasses.replace(parts_of(), data=("stocks/#",)))
+    (answer,) = answers(gate.record(ANN, {"one": ("weather/#", "")}))
+    assert answer.answer == "refused"
+    assert "only stocks/# take part" in answer.problem
+    assert [each.answer for each in answers(gate.record(ANN, {"one": ("+/a", "")}))] == ["established"]

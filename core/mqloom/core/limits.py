@@ -39,7 +39,8 @@ CONTROL_HOPS_MAX: Final = 64
 """The largest time to live of a control publication."""
 
 HELD_MAX: Final = 50_000
-"""Publications that a gateway holds at its start until it knows who wants them; past that they are routed at once."""
+"""Publications that a gateway holds at its start until it knows what its own clients want; past that those of QoS 0 are
+dropped, and counted."""
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Payload bytes held likewise."""

@@ -148,6 +148,7 @@ class Intake:
         if sequence < self._marks.low_water:  # of that one the broker knows nothing any more: this is another
             return False
         self._journal.counters.add("duplicates")
+        self._marks.reopen(sequence)
         self._sequence_of[incoming.receipt] = sequence
         if sequence in self._receipt_of:
             self._receipt_of[sequence] = incoming.receipt

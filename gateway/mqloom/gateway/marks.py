@@ -10,6 +10,7 @@ What it does not send again it has forgotten, and the next fence shows that.
 
     sequence    open -> acknowledged -> fenced
     broken connection: all that are acknowledged need another fence
+    sent again: open
 """
 
 from collections import deque
@@ -52,6 +53,12 @@ class Marks:
             if sequence >= self.low_water and sequence not in self._closed:
                 self._fencing.discard(sequence)
                 self._acknowledged.add(sequence)
+
+    def reopen(self, sequence: int) -> None:
+        """The broker has sent it again: no acknowledgement before now counts."""
+        self._acknowledged.discard(sequence)
+        self._fencing.discard(sequence)
+        self._closed.discard(sequence)
 
     def fence(self, now: float) -> int | None:
         """Return the number of a fence to be published now, if one is due."""

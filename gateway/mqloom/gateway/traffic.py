@@ -15,7 +15,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import HOPS_MAX
+from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX
 from mqloom.core.messages import Flush, Flushed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
@@ -83,6 +83,7 @@ class Traffic:
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._unheard = set(links)
         self._held: list[Held] | None = []
+        self._held_bytes = 0
         self._effects: list[Effect] = []
 
     # ---- what happens --------------------------------------------------------------------------------------------
@@ -122,11 +123,22 @@ class Traffic:
                 self._custody.again(source, publication.id, known)
             if publication.qos:
                 source = FromNeighbour(source.neighbour, source.conversation, source.place + 1)
-        if self._held is not None:
-            self._held += [Held(publication, duty, source.neighbour) for publication, duty in batch]
-        else:
+        if self._held is None:
             self._route(batch, source.neighbour)
+            return source
+        for publication, duty in batch:
+            self._hold(Held(publication, duty, source.neighbour), self._held)
         return source
+
+    def _hold(self, each: Held, held: list[Held]) -> None:
+        """Keep what came before our records were read; what has a duty is bounded by the windows of the links."""
+        size = len(each.publication.payload)
+        if each.duty is None and (len(held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX):
+            text = "of QoS 0, came before we knew what our own clients want"
+            self._journal.refuse("publications_dropped", "start", text)
+            return
+        self._held_bytes += size
+        held.append(each)
 
     def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
         flow = self._flows[neighbour]
@@ -134,14 +146,15 @@ class Traffic:
             publications = flow.parked(message.data, message.receipt, now)
             if not publications:
                 continue
+            duty = self._custody.begin(FromPark(neighbour, message.receipt))
             if neighbour not in self._unheard:
-                found = self._match(publications, self._contents.decode(publications))
+                duties = [duty] * len(publications)
+                found = self._match(publications, self._contents.decode(publications), duties)
                 publications = [
                     publication
                     for publication, keys in zip(publications, found, strict=True)
                     if any(self._routes.source_of(key) == neighbour for key in keys)
                 ]
-            duty = self._custody.begin(FromPark(neighbour, message.receipt))
             duty.claims += len(publications)
             flow.post_parked([Entry(publication, duty, is_parked=True) for publication in publications])
             self._custody.meet(duty)
@@ -243,7 +256,7 @@ class Traffic:
         self,
         publications: Sequence[Publication],
         contents: Sequence[Content],
-        duties: Sequence[Duty | None] | None = None,
+        duties: Sequence[Duty | None],
     ) -> Sequence[list[SubscriptionKey]]:
         """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
         try:
@@ -251,11 +264,11 @@ class Traffic:
         except PluginFailed:
             pass
         found: list[list[SubscriptionKey]] = []
-        for index, (publication, content) in enumerate(zip(publications, contents, strict=True)):
+        for publication, content, duty in zip(publications, contents, duties, strict=True):
             try:
                 found += self._journal.guard("matcher", self._ask_matcher, [content])
             except PluginFailed:
-                self._set_aside(publication, None if duties is None else duties[index])
+                self._set_aside(publication, duty)
                 found.append([])
         return found
 
