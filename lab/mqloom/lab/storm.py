@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.lab import checkers, faults
 from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, PublicationPlan, SubscriberPlan, links_of
 from mqloom.lab.shrink import shrink
@@ -200,6 +201,7 @@ def _rest(world: World) -> list[str]:
         return findings
     for subscriber in world.subscribers.values():
         subscriber.close()
+    world.run(world.clock.now + 2 * FLUSH_DEADLINE_S)
     world.settle()
     return [*checkers.at_rest(world), *checkers.when_all_have_left(world)]
 
