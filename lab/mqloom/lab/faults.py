@@ -151,7 +151,7 @@ def draw(
         kind = KINDS[name]
         longest = kind.lasts_s * randomness.choice((0.01, 0.1, 0.3, 1.0))
         lasts_s = kind.lasts_s if name == "link-down-for-an-hour" else longest * randomness.random()
-        near = randomness.choice((0.1, 1.0, 1.0, 5.0, plan.length_s))
+        near = randomness.choice((0.5, 0.5, 2.0, 8.0, plan.length_s))
         at = max(3.0, randomness.choice(moments) + randomness.uniform(-near, near))
         target = randomness.choice(targets[kind.befalls])
         faults.append(FaultPlan(kind=name, at=round(at, 3), lasts_s=round(lasts_s, 3), target=target))

@@ -88,7 +88,7 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         faults=(),
         length_s=length_s,
         window=randomness.choice((5, 20, 20, 100)),
-        link_latency_s=randomness.choice((0.001, 0.02, 0.1)),
+        link_latency_s=randomness.choice((0.001, 0.02, 0.1, 0.3)),
         everybody_leaves=randomness.random() < 0.5,
     )
     count = randomness.choice((0, 1, 2, 4, 8, 12, 16))
@@ -129,12 +129,11 @@ def _publications(
     publishers: Sequence[str], length_s: float, moments: Sequence[float], randomness: random.Random
 ) -> tuple[PublicationPlan, ...]:
     """Return publications spread over the run, most of them near the moments, some in bursts."""
-    times: list[float] = []
+    times = [moment + randomness.uniform(-0.5, 2.0) for moment in moments for _ in range(DENSE)]
     while len(times) < PUBLICATIONS and randomness.random() > 1 / PUBLICATIONS:
         at = randomness.uniform(START_S + 1, length_s)
         if randomness.random() < 0.7:
-            after = randomness.choice((0.5, 3.0, 10.0)) * randomness.random()
-            at = max(START_S + 1, randomness.choice(moments) - 0.5 + after)
+            at = randomness.choice(moments) + randomness.uniform(0.0, 10.0)
         burst = randomness.choice((1, 1, 1, 1, 1, 30))
         times += [at + 0.001 * index for index in range(burst)]
     publications = []
@@ -155,6 +154,9 @@ def _publications(
 
 PUBLICATIONS: Final = 300
 """Publications in a run, about."""
+
+DENSE: Final = 40
+"""Publications around each moment at which things go wrong."""
 
 # ---- running -------------------------------------------------------------------------------------------------------
 
