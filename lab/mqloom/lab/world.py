@@ -195,8 +195,11 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
+            missing = set(subscriber.life.wishes) - set(subscriber.life.established)
             if not subscriber.is_over and not subscriber.endpoint.is_up:
                 yield f"subscriber {name} is not connected"
+            elif not subscriber.is_over and missing:
+                yield f"subscriber {name} was never told that {', '.join(sorted(missing))} is established"
             if subscriber.endpoint.pending:
                 yield f"subscriber {name}: {subscriber.endpoint.pending} messages without PUBACK"
         for broker in self.brokers.values():
