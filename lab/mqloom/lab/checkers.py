@@ -22,8 +22,12 @@ from msgspec import Struct
 
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import topic_matches
-from mqloom.lab.client_model import Life, Sent
+from mqloom.lab.client_model import Life
+from mqloom.lab.publisher_model import Sent
 from mqloom.lab.world import Losses, World
+
+AFTERMATH_S: Final = 45.0
+"""How long after a fault is mended its traces may show: connections are noticed as broken, and tried again, late."""
 
 FINDINGS_MAX: Final = 20
 """Findings that a report names; more are counted."""
@@ -133,7 +137,7 @@ def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
     if sent.taken_in_at is None or sent.taken_in_at >= life.withdrawn_at:
         return True
     until = max(life.ended.values())
-    return any(fault.at <= until and fault.at + fault.lasts_s >= sent.at - 1 for fault in world.plan.faults)
+    return any(fault.at <= until and fault.at + fault.lasts_s + AFTERMATH_S >= sent.at for fault in world.plan.faults)
 
 
 # ---- at rest -------------------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.broker_model import Broker, BrokerSettings
 from mqloom.lab.capacity import Capacity, Station
-from mqloom.lab.client_model import PublisherModel, Sent, SubscriberModel
+from mqloom.lab.client_model import SubscriberModel
 from mqloom.lab.clock import Clock
 from mqloom.lab.endpoint import Endpoint, Place
 from mqloom.lab.gateway_intake import IntakeSettings
 from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.publisher_model import PublisherModel, Sent
 from mqloom.lab.trace import Trace, numbers_in
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
