@@ -7,7 +7,7 @@ core fail, as it does where no gateway answers, its user starts it anew, under a
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqloom.client.subscriber import State, Subscriber
 from mqloom.client.vocabulary import (
@@ -51,10 +51,18 @@ class Life:
     wishes: Mapping[str, Wish]
     established: dict[str, list[float]] = field(default_factory=dict)
     withdrawn_at: float | None = None
+    under_way: frozenset[int] = frozenset()  # when it withdrew
     ended: dict[str, float] = field(default_factory=dict)
     over_at: float | None = None
     problem: str = ""
     delivered: list[tuple[float, int, tuple[str, ...]]] = field(default_factory=list)
+
+
+class Lookup(NamedTuple):
+    """What a subscriber asks the world for: the number of a publication, and the numbers of all that brokers hold."""
+
+    number_of: Callable[[bytes], int]
+    under_way: Callable[[], frozenset[int]]
 
 
 class SubscriberModel:
@@ -66,7 +74,7 @@ class SubscriberModel:
         gateway: GatewayId,
         wishes: Mapping[str, Wish],
         place: Place,
-        number_of: Callable[[bytes], int],
+        look: Lookup,
         tell: Callable[[str, str], None],
     ) -> None:
         self.name = name
@@ -75,7 +83,8 @@ class SubscriberModel:
         self._is_closing = False
         self._wishes = wishes
         self._place = place
-        self._number_of = number_of
+        self._number_of = look.number_of
+        self._under_way = look.under_way
         self._tell = tell
         self._begin()
 
@@ -98,6 +107,7 @@ class SubscriberModel:
         self._is_closing = True
         if self.life.withdrawn_at is None and self.core.state is not State.OFFLINE:
             self.life.withdrawn_at = self._place.clock.now
+            self.life.under_way = self._under_way()
             self._happen(CloseRequested())
 
     def vanish(self, broker_notice_s: float) -> None:
