@@ -174,8 +174,7 @@ def _checks(world: World) -> Iterator[Callable[[], None]]:
     for broker in world.brokers.values():
         yield broker.check
     for gateway in world.gateways.values():
-        if gateway.node is not None:
-            yield gateway.node.check
+        yield gateway.check
     for subscriber in world.subscribers.values():
         yield subscriber.core.check
 

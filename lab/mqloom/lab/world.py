@@ -244,16 +244,6 @@ class World:
                     losses.publications.update(numbers)
         return losses
 
-    def check(self) -> None:
-        """State the invariants of every part."""
-        for broker in self.brokers.values():
-            broker.check()
-        for gateway in self.gateways.values():
-            if gateway.node is not None:
-                gateway.node.check()
-        for subscriber in self.subscribers.values():
-            subscriber.core.check()
-
 
 def _unsettled_subscriber(subscriber: SubscriberModel) -> Iterator[str]:
     missing = set(subscriber.life.wishes) - set(subscriber.life.established)
