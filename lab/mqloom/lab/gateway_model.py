@@ -1,0 +1,298 @@
+"""One gateway in virtual time: a production node, driven as the real driver drives it, on simulated connections.
+
+Like the real driver this translates and nothing else. To its own broker a gateway has two connections: the intake
+(`gateway_intake`), and the control connection for records, frames, its status and all that it publishes there itself;
+and one more for each park (`gateway_parks`). A crash takes away everything but what the broker keeps for the gateway's
+sessions; each start has a larger epoch.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mqloom.core import layout
+from mqloom.core.effects import (
+    Acknowledge,
+    AcknowledgeParked,
+    ClosePark,
+    Effect,
+    HoldIntake,
+    Log,
+    OpenPark,
+    PublishFence,
+    PublishLocally,
+    ReleaseIntake,
+    SendAck,
+    SendFrame,
+    WakeAt,
+)
+from mqloom.core.events import (
+    AcksReceived,
+    Event,
+    FramesReceived,
+    LinkConnected,
+    LinkLost,
+    LocallyPublished,
+    RecordReceived,
+    RecordsRead,
+    Started,
+    Woke,
+)
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, LINK_WINDOW, STATUS_EVERY_S
+from mqloom.core.records import Status, decode_status, encode_status
+from mqloom.gateway.node import Node
+from mqloom.lab.clock import Clock, Timer
+from mqloom.lab.endpoint import Endpoint, Manner, Place
+from mqloom.lab.gateway_intake import IntakeModel, IntakeSettings
+from mqloom.lab.gateway_parks import Park
+from mqloom.lab.gateway_topics import Kind, Topics
+from mqloom.lab.packets import Publish
+
+BuildNode = Callable[[GatewayId, int, Sequence[GatewayId], float], Node]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPlan:
+    """A gateway before it runs: its way to its own broker, and to those of its neighbours."""
+
+    gateway: GatewayId
+    build: BuildNode
+    own: Place
+    links: dict[GatewayId, Place]
+    intake: IntakeSettings
+
+
+class GatewayModel:
+    """One gateway beside one broker; not running until it is started."""
+
+    def __init__(self, plan: GatewayPlan, clock: Clock, tell: Callable[[str, str], None]) -> None:
+        self.id = plan.gateway
+        self.plan = plan
+        self.epoch = 0
+        self.node: Node | None = None
+        self._clock = clock
+        self._tell = tell
+        self._topics = Topics(plan.gateway)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not crashed."""
+        return self.node is not None
+
+    def start(self) -> None:
+        """Start with nothing but the configuration, and a larger epoch."""
+        assert self.node is None
+        self.epoch += 1
+        self._timer: Timer | None = None
+        self._correction: Timer | None = None
+        self._started = False
+        self._status_at = 0.0
+        self._alive = dict.fromkeys(self.plan.links, True)
+        self._epochs = dict.fromkeys(self.plan.links, 0)
+        self.node = self.plan.build(self.id, self.epoch, tuple(self.plan.links), self._clock.now)
+        self._open()
+
+    def crash(self, notice_s: Callable[[], float]) -> None:
+        """End without a word; the brokers notice after a while."""
+        assert self.node is not None
+        self.node = None
+        for endpoint in (*self.endpoints(), *(park.endpoint for park in self.parks.values())):
+            endpoint.crash(notice_s())
+        for timer in (self._timer, self._correction):
+            if timer is not None:
+                timer.cancel()
+
+    def endpoints(self) -> list[Endpoint]:
+        """Return the connections that are meant to be up."""
+        return [self.intake.endpoint, self.control, *self.links.values()]
+
+    def holdings(self) -> list[str]:
+        """Return what the gateway holds that should be nothing at rest."""
+        assert self.node is not None
+        holdings = self.node.holdings()
+        held = {
+            "messages in its driver": self.intake.held,
+            "unacknowledged messages of its broker": self.intake.unacknowledged,
+            "open duties": holdings.duties,
+            "publications taken in": holdings.intake,
+            "local deliveries": holdings.deliveries,
+            **{f"publications for {neighbour}": count for neighbour, count in holdings.flows.items()},
+        }
+        return [f"{count} {what}" for what, count in held.items() if count]
+
+    def check(self) -> None:
+        """State the invariants of the node, and that what it holds is within the bounds that it sets itself."""
+        if self.node is None:
+            return
+        self.node.check()
+        holdings = self.node.holdings()
+        assert holdings.intake <= INTAKE_WINDOW + DRIVER_BATCH_MAX, holdings
+        for neighbour, held in holdings.flows.items():
+            assert held <= FLOW_QUEUE_MAX + LINK_WINDOW + DRIVER_BATCH_MAX, (neighbour, held)
+
+    def _open(self) -> None:
+        receipts = itertools.count(1)
+        self.intake = IntakeModel(self.id, self.plan.own, self.plan.intake, self._handle, receipts)
+        control = Manner(
+            client_id=f"mqloom-{self.id}-control",
+            clean=False,
+            subscriptions=self._topics.subscriptions,
+            will=Publish(layout.status(self.id), self._status(alive=False), 1, True),
+            on_up=self._control_up,
+            on_messages=self._received,
+            on_published=self._published,
+        )
+        self.control = Endpoint(self.plan.own, control)
+        self.links = {neighbour: self._link(neighbour, place) for neighbour, place in self.plan.links.items()}
+        self.parks = {
+            neighbour: Park(self.id, neighbour, self.plan.own, self._handle, receipts, self._created)
+            for neighbour in self.plan.links
+        }
+        self.intake.endpoint.open()
+        for park in self.parks.values():  # before anything can be parked
+            park.create()
+        self._created()
+
+    def _created(self) -> None:
+        """When every park has its session, the broker can be served."""
+        if all(park.is_created for park in self.parks.values()):
+            self.control.open()
+            for link in self.links.values():
+                link.open()
+
+    def _link(self, neighbour: GatewayId, place: Place) -> Endpoint:
+        manner = Manner(
+            client_id=f"mqloom-{self.id}-to-{neighbour}",
+            clean=True,
+            subscriptions=((layout.status(neighbour), 0), (layout.ack(neighbour, self.id), 0)),
+            on_up=lambda _: self._link_up(neighbour),
+            on_down=lambda: self._handle(LinkLost(neighbour=neighbour)),
+            on_messages=partial(self._from_link, neighbour),
+        )
+        return Endpoint(place, manner)
+
+    # ---- inward --------------------------------------------------------------------------------------------------
+
+    def _control_up(self, session_present: bool) -> None:
+        for park in self.parks.values():  # the broker may have lost its store
+            park.create()
+        self._say_status()
+        if not self._started:
+            self._started = True
+            self._handle(Started())
+
+    def _link_up(self, neighbour: GatewayId) -> None:
+        if self._alive[neighbour]:
+            self._handle(LinkConnected(neighbour=neighbour))
+
+    def _from_link(self, neighbour: GatewayId, messages: list[Publish]) -> None:
+        acks = []
+        for message in messages:
+            if message.topic == self._topics.acks[neighbour]:
+                acks.append(message.payload)
+                continue
+            status = decode_status(message.payload)
+            if status.alive or status.epoch >= self._epochs[neighbour]:
+                self._epochs[neighbour] = status.epoch
+                self._neighbour_is(neighbour, alive=status.alive)
+        if acks:
+            self._handle(AcksReceived(neighbour=neighbour, acks=tuple(acks)))
+
+    def _neighbour_is(self, neighbour: GatewayId, *, alive: bool) -> None:
+        if alive != self._alive[neighbour]:
+            self._alive[neighbour] = alive
+            if self.links[neighbour].is_up:
+                self._handle(LinkConnected(neighbour=neighbour) if alive else LinkLost(neighbour=neighbour))
+
+    def _received(self, messages: list[Publish]) -> None:
+        """Hand a batch of the control connection to the node in its order, joining what stands together."""
+        self.control.acknowledge(tuple(message.packet for message in messages if message.qos))
+        kind_of = self._topics.kind
+        start, kind = 0, kind_of(messages[0].topic)
+        for index, message in enumerate(messages):
+            other = kind_of(message.topic)
+            if other != kind or index - start == DRIVER_BATCH_MAX:
+                self._obey(kind, messages[start:index])
+                start, kind = index, other
+        self._obey(kind, messages[start:])
+
+    def _obey(self, kind: Kind, messages: list[Publish]) -> None:
+        what, who, urgent = kind
+        if what == "link":
+            if who in self._alive:  # whoever speaks is alive, whatever the status says
+                self._neighbour_is(GatewayId(who), alive=True)
+            frames = tuple(message.payload for message in messages)
+            self._handle(FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent))
+        elif what == "record":  # only the last counts: a record is the whole wish
+            self._handle(RecordReceived(client=ClientId(who), data=messages[-1].payload))
+        elif what == "status":
+            self._own_status(messages[-1])
+
+    def _own_status(self, message: Publish) -> None:
+        """Our status came back to us: all records are read. If it is not what we said, say it again."""
+        if message.payload == self._status(alive=True):
+            self._handle(RecordsRead())
+        elif not message.retain and self._correction is None:
+            self._correction = self._clock.timer_at(self._status_at + STATUS_EVERY_S, self._say_status)
+
+    def _say_status(self) -> None:
+        if self._correction is not None:
+            self._correction.cancel()
+            self._correction = None
+        self._status_at = self._clock.now
+        self.control.publish(Publish(layout.status(self.id), self._status(alive=True), 1, True))
+
+    def _status(self, *, alive: bool) -> bytes:
+        return encode_status(Status(alive=alive, gateway=self.id, version="lab", epoch=self.epoch))
+
+    def _published(self, numbers: list[int]) -> None:
+        named = tuple(number for number in numbers if number)
+        if named:
+            self._handle(LocallyPublished(numbers=named))
+
+    # ---- outward -------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        if self.node is not None:
+            for effect in self.node.handle(event, self._clock.now):
+                self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case PublishLocally():
+                message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
+                self.control.publish(message, effect.number)
+            case SendFrame():
+                topic = self._topics.link(effect.neighbour, urgent=effect.urgent)
+                self.links[effect.neighbour].publish(Publish(topic, effect.frame))
+            case SendAck():
+                self.control.publish(Publish(self._topics.own_acks[effect.neighbour], effect.ack))
+            case WakeAt():
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = self._clock.timer_at(effect.at, partial(self._handle, Woke()))
+            case Log():
+                self._tell(self.id, f"{effect.level}: {effect.text}")
+            case _:
+                self._carry_out_custody(effect)
+
+    def _carry_out_custody(self, effect: Effect) -> None:
+        match effect:
+            case Acknowledge():
+                self.intake.acknowledge(effect.receipts)
+            case PublishFence():
+                self.intake.fence(effect.number)
+            case HoldIntake():
+                self.intake.hold()
+            case ReleaseIntake():
+                self.intake.release()
+            case OpenPark():
+                self.parks[effect.neighbour].open()
+            case ClosePark():
+                self.parks[effect.neighbour].close()
+            case AcknowledgeParked():
+                self.parks[effect.neighbour].acknowledge(effect.receipts)
+            case _:
+                raise AssertionError(f"an effect that is not known here: {effect!r}")
