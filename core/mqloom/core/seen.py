@@ -4,8 +4,13 @@ A publication carries its origin's low-water mark: everything below it is done w
 a floor and the sequences above it, and whatever comes from below the floor is a duplicate.
 """
 
+from typing import Final
+
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import SEEN_ORIGINS_MAX, SEEN_WINDOW
+
+TRIM_MIN: Final = 16
+"""Sequences of an origin at which those below its floor are forgotten; later whenever their number has doubled."""
 
 
 class Seen:
@@ -40,7 +45,7 @@ class _Origin:
     def __init__(self) -> None:
         self.floor = 0
         self.above: set[int] = set()
-        self.trim_at = 1_024
+        self.trim_at = TRIM_MIN
 
     def first_time(self, sequence: int, low_water: int, window: int) -> bool:
         if sequence < self.floor or sequence in self.above:
@@ -50,5 +55,5 @@ class _Origin:
         self.floor = max(self.floor, min(low_water, sequence), sequence - window)
         if len(self.above) >= self.trim_at:
             self.above = {known for known in self.above if known >= self.floor}
-            self.trim_at = max(1_024, 2 * len(self.above))
+            self.trim_at = max(TRIM_MIN, 2 * len(self.above))
         return True
