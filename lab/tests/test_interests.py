@@ -41,8 +41,7 @@ def test_either_the_share_is_reached_or_it_is_said_that_it_cannot_be(
 ) -> None:
     try:
         interests = zipf_interests(random.Random(seed), brokers=brokers, topics=topics, share=share, exponent=exponent)
-    except ValueError as error:
-        assert "cannot be had" in str(error)
+    except ValueError:
         # Then one broker with one topic of middling popularity is already too much of a step.
         assert brokers * topics * share < 40 or exponent > 0.5
     else:

@@ -1,4 +1,4 @@
-"""Who wants what: topics of Zipf-distributed popularity, such that a publication is wanted by a wished share of brokers.
+"""Who wants what: topics of Zipf-distributed popularity, and a publication is wanted by a wished share of brokers.
 
 Paper 001 (section 5) and paper 004 say how large a share of the brokers wants a publication, on average over the
 publications, and let popularity follow Zipf's law; how many subscriptions that takes follows. Here it is the other way

@@ -14,7 +14,7 @@ class Zipf:
     def __init__(self, ranks: int, exponent: float = 1.0) -> None:
         if ranks < 1 or exponent < 0:
             raise ValueError(f"{ranks} ranks with exponent {exponent}: at least one rank, and an exponent of 0 or more")
-        weights = [(rank + 1) ** -exponent for rank in range(ranks)]
+        weights: list[float] = [(rank + 1) ** -exponent for rank in range(ranks)]
         total = sum(weights)
         self.shares = tuple(weight / total for weight in weights)
         """The probability of each rank."""
