@@ -1,0 +1,79 @@
+"""What the topics that come to a simulated gateway mean; each is looked into once."""
+
+from typing import Final, Literal
+
+from mqloom.core import layout
+from mqloom.core.errors import TopicError
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.topics import topic_matches
+
+Kind = tuple[Literal["data", "link", "record", "status", "unasked"], str, bool]
+"""What a message is, whose (a sender or a client), and whether it is urgent."""
+
+_DATA: Final[Kind] = ("data", "", False)
+
+
+class _Acks(dict[GatewayId, str]):
+    """The topics of acknowledgements, by neighbour."""
+
+    def __init__(self, gateway: GatewayId, *, ours: bool) -> None:
+        self._gateway = gateway
+        self._ours = ours
+
+    def __missing__(self, neighbour: GatewayId) -> str:
+        pair = (self._gateway, neighbour) if self._ours else (neighbour, self._gateway)
+        self[neighbour] = layout.ack(*pair)
+        return self[neighbour]
+
+
+class Topics:
+    """The topics of one gateway."""
+
+    def __init__(self, gateway: GatewayId, data: tuple[str, ...]) -> None:
+        self._gateway = gateway
+        self._data = data
+        self._kinds: dict[str, Kind] = {}
+        self._links: dict[tuple[GatewayId, bool], str] = {}
+        self.acks = _Acks(gateway, ours=False)
+        self.own_acks = _Acks(gateway, ours=True)
+        self.subscriptions = (
+            *((topics, 1) for topics in data),
+            (layout.records(gateway), RECORD_QOS),
+            *((topics, 0) for topics in layout.links(gateway)),
+            (layout.status(gateway), RECORD_QOS),  # last: when our own comes back, all records before it have
+        )
+
+    def kind(self, topic: str) -> Kind:
+        """Say what a message on this topic is."""
+        kind = self._kinds.get(topic)
+        if kind is None:
+            kind = self._kinds[topic] = self._look(topic)
+        return kind
+
+    def client(self, name: str) -> ClientId:
+        """Return whose record it is, by what `kind` said."""
+        return ClientId(name)
+
+    def link(self, neighbour: GatewayId, *, urgent: bool) -> str:
+        """Return where to write frames for a neighbour."""
+        key = (neighbour, urgent)
+        if key not in self._links:
+            self._links[key] = layout.link(neighbour, self._gateway, urgent=urgent)
+        return self._links[key]
+
+    def _look(self, topic: str) -> Kind:
+        if not topic.startswith(f"{layout.RESERVED}/"):
+            return _DATA if any(topic_matches(topics, topic) for topics in self._data) else ("unasked", topic, False)
+        try:
+            if topic_matches(layout.records(self._gateway), topic):
+                return ("record", layout.record_client(self._gateway, topic), False)
+            if any(topic_matches(links, topic) for links in layout.links(self._gateway)):
+                sender, urgent = layout.link_sender(self._gateway, topic)
+                return ("link", sender, urgent)
+        except TopicError:
+            return ("unasked", topic, False)
+        return ("status" if topic == layout.status(self._gateway) else "unasked", topic, False)
+
+
+RECORD_QOS: Final = 1
+"""The QoS at which a gateway reads its clients' records and its own status."""

@@ -1,0 +1,84 @@
+"""A run before it happens: who is there, who publishes what and when, and what goes wrong. Plain data, drawn or written.
+
+Everything random in a run is drawn from the plan's seed and a name, so that leaving out one part changes no other.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+
+class SubscriberPlan(Struct, frozen=True, kw_only=True):
+    """A subscriber: its wishes by name, each a topic filter and a WHERE; it may leave before the end."""
+
+    name: str
+    gateway: str
+    wishes: dict[str, tuple[str, str]]
+    starts_at: float
+    closes_at: float | None = None
+
+
+class PublicationPlan(Struct, frozen=True, kw_only=True):
+    """One publication, by the publisher of this name; `number` tells it from all others."""
+
+    at: float
+    publisher: str
+    number: int
+    topic: str
+    attributes: dict[str, object]
+    qos: int = 1
+
+
+class FaultPlan(Struct, frozen=True, kw_only=True):
+    """Something that goes wrong at a time, and is mended `lasts_s` later; `target` is whom it befalls."""
+
+    kind: str
+    at: float
+    lasts_s: float
+    target: tuple[str, ...]
+    amount: float = 0.0
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A whole run."""
+
+    seed: int
+    topology: str
+    gateways: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    publishers: dict[str, str]
+    subscribers: tuple[SubscriberPlan, ...]
+    publications: tuple[PublicationPlan, ...]
+    faults: tuple[FaultPlan, ...]
+    length_s: float
+    window: int = 20
+    queue_max: int = 0
+    link_latency_s: float = 0.01
+    everybody_leaves: bool = False
+
+    def randomness(self, name: str) -> random.Random:
+        """Return what decides whatever has this name; the same whenever it is asked for."""
+        return random.Random(f"{self.seed} {name}")  # noqa: S311 - a simulation, not a secret
+
+    @property
+    def neighbours(self) -> Mapping[str, list[str]]:
+        """Whom each gateway is linked to, in the order of the links."""
+        found: dict[str, list[str]] = {gateway: [] for gateway in self.gateways}
+        for one, other in self.links:
+            found[one].append(other)
+            found[other].append(one)
+        return found
+
+
+TOPOLOGIES: Final = ("tree", "star", "chain")
+
+
+def links_of(topology: str, gateways: tuple[str, ...], randomness: random.Random) -> tuple[tuple[str, str], ...]:
+    """Return the links of a topology by its name: a random tree, a star around the first, a chain."""
+    links: list[tuple[str, str]] = []
+    for index in range(1, len(gateways)):
+        earlier = {"tree": randomness.randrange(index), "star": 0, "chain": index - 1}[topology]
+        links.append((gateways[earlier], gateways[index]))
+    return tuple(links)

@@ -1,0 +1,241 @@
+"""A whole federation in virtual time: brokers, gateways, clients and the ways between them, put together from a plan."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from mqloom.core.ids import GatewayId
+from mqloom.core.records import Wish
+from mqloom.gateway.links import LinkState
+from mqloom.gateway.node import Node, NodeParts
+from mqloom.lab.broker_model import Broker, BrokerSettings
+from mqloom.lab.capacity import Capacity, Station
+from mqloom.lab.client_model import PublisherModel, Sent, SubscriberModel
+from mqloom.lab.clock import Clock
+from mqloom.lab.endpoint import Endpoint, Place
+from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
+from mqloom.lab.network import Path, Quality, Traffic
+from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.trace import Trace, numbers_in
+from mqloom.plugins import json_codec
+from mqloom.plugins.scan_matcher import ScanMatcher
+from mqloom.plugins.tree_overlay import TreeOverlay
+
+DATA: Final = ("stocks/#",)
+"""What takes part in the federation."""
+
+SETTLE_S: Final = 600.0
+"""How long a world may take to come to rest when nothing goes wrong any more."""
+
+STEP_S: Final = 5.0
+
+
+def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+    """Return a node with the plainest plugins: every subscription is tried, and the overlay is a tree."""
+    parts = NodeParts(
+        gateway=gateway,
+        epoch=epoch,
+        neighbours=neighbours,
+        matcher=ScanMatcher(),
+        overlay=TreeOverlay(gateway, neighbours),
+        codecs=[("#", json_codec.mqloom_codec())],
+        data=DATA,
+    )
+    return Node(parts, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an experiment may choose about a world; capacities switch on the cost of work."""
+
+    build: BuildNode = build_node
+    acknowledges_at_once: bool = False
+    broker_intake: Capacity | None = None
+    broker_output: Capacity | None = None
+    gateway_intake: Capacity | None = None
+    traced: bool = False
+
+
+@dataclass(slots=True)
+class Losses:
+    """What brokers that lost their stores alone had: whole publications, and publications for one client or park."""
+
+    publications: set[int] = field(default_factory=set)
+    parked: set[int] = field(default_factory=set)
+    for_client: set[tuple[int, str]] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.publications) + len(self.parked) + len(self.for_client)
+
+
+class World:
+    """One run. Build it, `run` it, ask the checkers."""
+
+    def __init__(self, plan: Plan, options: Options | None = None) -> None:
+        self.plan = plan
+        self.options = options or Options()
+        self.clock = Clock()
+        self.traffic = Traffic()
+        self.trace = Trace(self.clock) if self.options.traced else None
+        self.paths: dict[str, Path] = {}
+        self.sent: dict[int, Sent] = {}
+        self.faults_until = 0.0
+        self.brokers = {name: self._broker(name) for name in plan.gateways}
+        self.gateways = {name: self._gateway(name) for name in plan.gateways}
+        self.publishers = {name: self._publisher(name, gateway) for name, gateway in plan.publishers.items()}
+        self.subscribers: dict[str, SubscriberModel] = {}
+        for each in plan.subscribers:
+            self.subscribers[each.name] = self._subscriber(each)
+        self._schedule()
+
+    def tell(self, who: str, what: str) -> None:
+        """Note something in the trace, if there is one."""
+        if self.trace is not None:
+            self.trace.tell(who, what)
+
+    # ---- building ------------------------------------------------------------------------------------------------
+
+    def _station(self, capacity: Capacity | None) -> Station | None:
+        return None if capacity is None else Station(self.clock, capacity)
+
+    def _broker(self, name: str) -> Broker:
+        settings = BrokerSettings(window=self.plan.window, queue_max=self.plan.queue_max)
+        options = self.options
+        intake, output = self._station(options.broker_intake), self._station(options.broker_output)
+        return Broker(name, self.clock, settings, intake, output)
+
+    def _place(self, path: str, broker: str, latency_s: float) -> Place:
+        """Return the place of whoever reaches a broker by a path of this name."""
+        if path not in self.paths:
+            quality = Quality(latency_s=latency_s, jitter_s=latency_s)
+            self.paths[path] = Path(path, quality, self.plan.randomness(f"path {path}"))
+        watch = None if self.trace is None else partial(self.trace.watch, broker=f"@{broker}")
+        randomness = self.plan.randomness(f"place {path}")
+        return Place(self.clock, self.paths[path], self.brokers[broker], self.traffic, randomness, watch)
+
+    def _gateway(self, name: str) -> GatewayModel:
+        latency_s = self.plan.link_latency_s
+        plan = GatewayPlan(
+            gateway=GatewayId(name),
+            data=DATA,
+            build=self.options.build,
+            own=self._place(f"{name}~", name, 0.000_2),
+            links={
+                GatewayId(other): self._place(f"{name}>{other}", other, latency_s)
+                for other in self.plan.neighbours[name]
+            },
+            intake=self._station(self.options.gateway_intake),
+            acknowledges_at_once=self.options.acknowledges_at_once,
+        )
+        return GatewayModel(plan, self.clock, self.tell)
+
+    def _publisher(self, name: str, gateway: str) -> PublisherModel:
+        return PublisherModel(name, GatewayId(gateway), self._place(f"{name}~", gateway, 0.001), self.tell)
+
+    def _subscriber(self, plan: SubscriberPlan) -> SubscriberModel:
+        wishes = {name: Wish(topics=topics, where=where) for name, (topics, where) in plan.wishes.items()}
+        place = self._place(f"{plan.name}~", plan.gateway, 0.001)
+        return SubscriberModel(
+            plan.name, GatewayId(plan.gateway), wishes, place, lambda payload: numbers_in(payload)[0], self.tell
+        )
+
+    def _schedule(self) -> None:
+        for gateway in self.gateways.values():
+            self.clock.at(0.0, gateway.start)
+        for publisher in self.publishers.values():
+            self.clock.at(0.0, publisher.endpoint.open)
+        for each in self.plan.subscribers:
+            subscriber = self.subscribers[each.name]
+            self.clock.at(each.starts_at, subscriber.start)
+            if each.closes_at is not None:
+                self.clock.at(each.closes_at, subscriber.close)
+        for publication in self.plan.publications:
+            self.clock.at(publication.at, partial(self._publish, publication))
+
+    def _publish(self, plan: PublicationPlan) -> None:
+        publisher = self.publishers[plan.publisher]
+        payload = msgspec.json.encode({"id": plan.number, **plan.attributes})
+        sent = Sent(plan.number, plan.topic, plan.attributes, publisher.gateway, payload, qos=plan.qos)
+        self.sent[plan.number] = sent
+        publisher.publish(sent)
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        self.clock.run(until)
+
+    def settle(self) -> bool:
+        """Let time pass until nothing is under way any more; whether that came to pass."""
+        until = self.clock.now + SETTLE_S
+        while self.clock.now < until:
+            self.run(self.clock.now + STEP_S)
+            if next(self.unsettled(), None) is None:
+                return True
+        return False
+
+    def unsettled(self) -> Iterator[str]:
+        """Yield what is still under way, or not as it should be at rest."""
+        for name, gateway in self.gateways.items():
+            yield from self._unsettled_gateway(name, gateway)
+        for name, publisher in self.publishers.items():
+            if publisher.pending:
+                yield f"publisher {name}: {publisher.pending} publications without PUBACK"
+        for name, subscriber in self.subscribers.items():
+            if not subscriber.is_over and not subscriber.endpoint.is_up:
+                yield f"subscriber {name} is not connected"
+            if subscriber.endpoint.pending:
+                yield f"subscriber {name}: {subscriber.endpoint.pending} messages without PUBACK"
+        for broker in self.brokers.values():
+            for client_id, session in broker.sessions.items():
+                held = len(session.in_flight) + len(session.queue)
+                if held:
+                    yield f"broker {broker.name}: {held} messages held for {client_id}"
+
+    def _unsettled_gateway(self, name: str, gateway: GatewayModel) -> Iterator[str]:
+        node = gateway.node
+        if node is None:
+            yield f"gateway {name} is not running"
+            return
+        for endpoint in gateway.endpoints():
+            if not endpoint.is_up or endpoint.pending:
+                yield f"gateway {name}: {_state(endpoint)}"
+        for neighbour, state in node.link_states().items():
+            if state is not LinkState.UP:
+                yield f"gateway {name}: link to {neighbour} is {state.name}"
+        yield from (f"gateway {name} holds {what}" for what in gateway.holdings())
+
+    def losses(self) -> Losses:
+        """Return what brokers lost with their stores, by what it means for whom."""
+        losses = Losses()
+        for broker in self.brokers.values():
+            for loss in broker.losses:
+                numbers = numbers_in(loss.message.payload)
+                if loss.client_id.startswith("sub-"):
+                    losses.for_client.update((number, loss.client_id.removeprefix("sub-")) for number in numbers)
+                elif "-park-" in loss.client_id:
+                    losses.parked.update(numbers)
+                else:
+                    losses.publications.update(numbers)
+        return losses
+
+    def check(self) -> None:
+        """State the invariants of every part."""
+        for broker in self.brokers.values():
+            broker.check()
+        for gateway in self.gateways.values():
+            if gateway.node is not None:
+                gateway.node.check()
+        for subscriber in self.subscribers.values():
+            subscriber.core.check()
+
+
+def _state(endpoint: Endpoint) -> str:
+    client_id = endpoint.manner.client_id
+    if not endpoint.is_up:
+        return f"{client_id} is not connected"
+    return f"{endpoint.pending} messages of {client_id} without PUBACK"
+
