@@ -8,6 +8,7 @@ All relations are exact. They take topics and filters that the checks have passe
 """
 
 import urllib.parse
+from functools import lru_cache
 from typing import Final
 
 from mqloom.core.errors import TopicError
@@ -96,6 +97,7 @@ def filter_levels(text: str) -> list[str]:
     return ["", "+", "#"] if text == "/#" else text.split("/")
 
 
+@lru_cache(maxsize=16_384)  # the same few names, once for every message
 def encode_id(text: str) -> str:
     """Return the id as one level of a topic, percent-encoded. Raises TopicError for a lone surrogate.
 

@@ -52,7 +52,7 @@ class Life:
     client: str
     gateway: GatewayId
     wishes: Mapping[str, Wish]
-    established: dict[str, float] = field(default_factory=dict)
+    established: dict[str, list[float]] = field(default_factory=dict)
     withdrawn_at: float | None = None
     ended: dict[str, float] = field(default_factory=dict)
     over_at: float | None = None
@@ -185,7 +185,7 @@ class SubscriberModel:
         now = self._place.clock.now
         self._tell(self.life.client, f"is answered {answer.answer} {answer.name}{_partly(answer)}")
         if answer.answer == "established" and not _partly(answer):
-            self.life.established.setdefault(answer.name, now)
+            self.life.established.setdefault(answer.name, []).append(now)
         elif answer.answer == "ended":
             self.life.ended.setdefault(answer.name, now)
 

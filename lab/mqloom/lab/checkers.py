@@ -1,0 +1,176 @@
+"""What must hold in every run, whatever goes wrong: the promise, and that nothing is left behind.
+
+The promise. A QoS 1 publication enters the federation when its broker takes it for the gateway's session. If that is
+after a subscriber received the complete `established` of a subscription that it matches (by brute force), and before
+the subscriber withdrew that, it is delivered to the subscriber exactly once. Any other that matches comes at most once,
+and nothing else ever comes. A publication that its broker took twice, because the PUBACK was lost, is two of them.
+
+What may be missing:
+- What a broker lost with its store, and nobody else had: publications in a session of its gateway, or in a park (for
+  all subscribers), or in a subscriber's session (for that one). A subscription is kept by its own broker too: when that
+  loses its store, the subscription counts again from the next `established`, and what entered before may be missing
+  only if its gateway, which alone still knew it, crashed as well.
+- To who withdrew: what was under way then, if something went wrong meanwhile, or if the subscriber did not wait.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from mqloom.core.subscription import Subscription
+from mqloom.core.topics import topic_matches
+from mqloom.lab.client_model import Life, Sent
+from mqloom.lab.world import Losses, World
+
+FINDINGS_MAX: Final = 20
+"""Findings that a report names; more are counted."""
+
+
+class Judgement(Struct, kw_only=True):
+    """What became of the publications of a run, in pairs of a publication and a subscriber."""
+
+    expected: int = 0
+    delivered: int = 0
+    beyond: int = 0
+    lost: int = 0
+    lost_with_subscription: int = 0
+    missed_when_leaving: int = 0
+    findings: list[str] = []
+
+    def find(self, text: str) -> None:
+        """Note a violation."""
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(text)
+        elif len(self.findings) == FINDINGS_MAX:
+            self.findings.append("and more")
+
+
+def judge(world: World) -> Judgement:
+    """Compare what every subscriber got with what it was promised."""
+    judgement = Judgement(findings=[])
+    losses = world.losses()
+    for subscriber in world.subscribers.values():
+        for life in subscriber.lives:
+            _judge_life(world, life, losses, judgement)
+    return judgement
+
+
+def _judge_life(world: World, life: Life, losses: Losses, judgement: Judgement) -> None:
+    subscriptions = {name: Subscription.parse(wish.topics, wish.where) for name, wish in life.wishes.items()}
+    got: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
+    for _, number, names in life.delivered:
+        got[number].append(names)
+    for number, sent in world.sent.items():
+        deliveries = got.pop(number, [])
+        matching = [name for name, subscription in subscriptions.items() if _matches(subscription, sent)]
+        judgement.delivered += len(deliveries)
+        for names in deliveries:
+            if not set(names) <= set(matching):
+                judgement.find(f"{life.client} got p{number} for {', '.join(names)}, which did not ask for it")
+        if len(deliveries) > len(sent.entries):
+            text = f"{life.client} got p{number} {len(deliveries)} times; it entered {len(sent.entries)} times"
+            judgement.find(text)
+        promised = _promised(world, life, sent, matching)
+        judgement.expected += promised
+        judgement.beyond += max(0, len(deliveries) - promised)
+        if len(deliveries) < promised:
+            _missed(world, life, sent, losses, judgement)
+    for number in got:
+        judgement.find(f"{life.client} got p{number}, which nobody published")
+
+
+def _matches(subscription: Subscription, sent: Sent) -> bool:
+    return topic_matches(subscription.topics, sent.topic) and subscription.where.matches(sent.attributes)
+
+
+def _promised(world: World, life: Life, sent: Sent, matching: Sequence[str]) -> int:
+    """Return how many times a publication entered for which its delivery is promised."""
+    if not sent.qos or sent.acknowledged_at is None:
+        return 0
+    return sum(any(_stands(world, life, name, at) for name in matching) for at in sent.entries)
+
+
+def _stands(world: World, life: Life, name: str, at: float) -> bool:
+    """Whether a subscription counted at a time."""
+    if life.withdrawn_at is not None and at >= life.withdrawn_at:
+        return False
+    before = [time for time in life.established.get(name, ()) if time < at]
+    return bool(before) and not any(
+        before[-1] <= lost_at <= at for lost_at in _times(world, "broker-loses-store", life.gateway)
+    )
+
+
+def _times(world: World, kind: str, target: str) -> list[float]:
+    """Return when faults of a kind befell somebody: each when it began, and when it ended."""
+    faults = [fault for fault in world.plan.faults if fault.kind == kind and fault.target[0] == target]
+    return [at for fault in faults for at in (fault.at, fault.at + fault.lasts_s)]
+
+
+def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Judgement) -> None:
+    """Note a publication that did not come: as lost, as withdrawn, or as a violation."""
+    number = sent.number
+    lost = number in losses.publications or number in losses.parked or (number, life.client) in losses.for_client
+    if lost:
+        judgement.lost += 1
+    elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent):
+        judgement.missed_when_leaving += 1
+    elif _times(world, "broker-loses-store", life.gateway) and _times(world, "gateway-crash", life.gateway):
+        judgement.lost_with_subscription += 1
+    else:
+        entered = ", ".join(f"{at:.4f}" for at in sent.entries)
+        judgement.find(f"{life.client} at {life.gateway} missed p{number}, which entered at {sent.gateway} at {entered}")
+
+
+def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
+    if set(life.ended) < set(life.wishes):
+        return True
+    until = max(life.ended.values())
+    return any(fault.at <= until and fault.at + fault.lasts_s >= sent.at - 1 for fault in world.plan.faults)
+
+
+# ---- at rest -------------------------------------------------------------------------------------------------------
+
+
+def invariants(world: World) -> Iterator[str]:
+    """Yield what the parts themselves find wrong; asked now and then during a run."""
+    for check in _checks(world):
+        try:
+            check()
+        except AssertionError as error:
+            yield f"an invariant does not hold: {error or check}"
+
+
+def _checks(world: World) -> Iterator[Callable[[], None]]:
+    for broker in world.brokers.values():
+        yield broker.check
+    for gateway in world.gateways.values():
+        if gateway.node is not None:
+            yield gateway.node.check
+    for subscriber in world.subscribers.values():
+        yield subscriber.core.check
+
+
+def at_rest(world: World) -> Iterator[str]:
+    """Yield what is not as it should be when everything is mended and nothing happens any more."""
+    yield from world.unsettled()
+    yield from invariants(world)
+    for name, subscriber in world.subscribers.items():
+        missing = set(subscriber.life.wishes) - set(subscriber.life.established)
+        if missing and not subscriber.is_over:
+            yield f"{name} was never told that {', '.join(sorted(missing))} is established"
+
+
+def when_all_have_left(world: World) -> Iterator[str]:
+    """Yield what is left behind of subscribers who are all gone."""
+    for name, gateway in world.gateways.items():
+        if gateway.node is not None and gateway.node.subscription_counts() != (0, 0):
+            yield f"gateway {name} has table entries without an owner: {gateway.node.subscription_counts()}"
+    for broker in world.brokers.values():
+        for client_id in broker.sessions:
+            if client_id.startswith("sub-"):
+                yield f"broker {broker.name} keeps a session of {client_id}"
+        for topic in broker.retained:
+            if "/sub/" in topic:
+                yield f"broker {broker.name} keeps the record {topic}"

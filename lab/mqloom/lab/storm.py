@@ -1,0 +1,274 @@
+"""Storms: random federations, workloads and faults, each from its seed, under checkers that always run.
+
+Run number i of a storm has the seed S + i; the same seed gives the same report to the byte. A run that fails is made
+smaller while it still fails, and then told with its seed, a command that replays it, and a trace.
+"""
+
+import gc
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from mqloom.lab import checkers, faults
+from mqloom.lab.plan import TOPOLOGIES, Plan, PublicationPlan, SubscriberPlan, links_of
+from mqloom.lab.shrink import shrink
+from mqloom.lab.world import Options, World
+
+Tell = Callable[[str], None]
+
+CHECK_EVERY_S: Final = 10.0
+"""How often the invariants are looked at during a run."""
+
+START_S: Final = 2.0
+"""How long a federation has to come up before clients do."""
+
+SYMBOLS: Final = ("a", "b", "c", "d")
+
+
+class RunReport(Struct, kw_only=True):
+    """One run. Pairs are of a publication and a subscriber."""
+
+    seed: int
+    topology: str
+    gateways: int
+    subscribers: int
+    publications: int
+    faults: list[str]
+    virtual_s: float
+    hops: int
+    expected: int
+    delivered: int
+    lost: int
+    lost_with_subscription: int
+    missed_when_leaving: int
+    held_by_lost_stores: int
+    findings: list[str]
+
+
+class StormReport(Struct, kw_only=True):
+    """All runs of a storm, and their sums."""
+
+    seed: int
+    runs: int
+    failed: int
+    hops: int
+    expected: int
+    delivered: int
+    lost: int
+    held_by_lost_stores: int
+    reports: list[RunReport]
+
+
+# ---- drawing -------------------------------------------------------------------------------------------------------
+
+
+def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
+    """Return the plan of a run by its seed, with faults of these kinds only."""
+    randomness = random.Random(f"{seed} plan")  # noqa: S311 - a simulation, not a secret
+    gateways = tuple(f"G{index}" for index in range(randomness.randint(2, 7)))
+    topology = randomness.choice(TOPOLOGIES)
+    length_s = float(randomness.randint(30, 120))
+    publishers = {f"pub{index}": randomness.choice(gateways) for index in range(randomness.randint(1, 4))}
+    subscribers = tuple(
+        _subscriber(f"c{index}", gateways, length_s, randomness) for index in range(randomness.randint(1, 7))
+    )
+    plan = Plan(
+        seed=seed,
+        topology=topology,
+        gateways=gateways,
+        links=links_of(topology, gateways, randomness),
+        publishers=publishers,
+        subscribers=subscribers,
+        publications=_publications(tuple(publishers), length_s, randomness),
+        faults=(),
+        length_s=length_s,
+        window=randomness.choice((5, 20, 20, 100)),
+        link_latency_s=randomness.choice((0.001, 0.02, 0.1)),
+        everybody_leaves=randomness.random() < 0.5,
+    )
+    count = randomness.choice((0, 1, 2, 4, 8, 12))
+    return structs.replace(plan, faults=faults.draw(plan, randomness, count, kinds))
+
+
+def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:
+    starts_at = START_S + randomness.choice((0.0, 0.0, 0.5)) * randomness.random() * length_s
+    closes_at = starts_at + randomness.random() * length_s if randomness.random() < 0.3 else None
+    return SubscriberPlan(
+        name=name,
+        gateway=randomness.choice(gateways),
+        wishes={f"w{index}": _wish(randomness) for index in range(randomness.choice((1, 1, 2, 3)))},
+        starts_at=round(starts_at, 3),
+        closes_at=None if closes_at is None else round(min(closes_at, length_s + 5), 3),
+    )
+
+
+def _wish(randomness: random.Random) -> tuple[str, str]:
+    """Return a topic filter and a WHERE, drawn so that many cover each other."""
+    symbol, volume = randomness.choice(SYMBOLS), 10 * randomness.randrange(8)
+    topics = randomness.choice(("stocks/#", "stocks/#", "stocks/+", f"stocks/{symbol}"))
+    where = randomness.choice(
+        (
+            "",
+            f"volume > {volume}",
+            f"volume BETWEEN {volume} AND {volume + 30}",
+            f"symbol = '{symbol}'",
+            f"symbol = '{symbol}' AND volume < {volume + 20}",
+            f"symbol = '{symbol}' OR volume > {volume}",
+            f"NOT symbol IN ('a', '{symbol}')",
+        )
+    )
+    return topics, where
+
+
+def _publications(
+    publishers: Sequence[str], length_s: float, randomness: random.Random
+) -> tuple[PublicationPlan, ...]:
+    """Return publications spread over the run, some of them in bursts."""
+    times: list[float] = []
+    while len(times) < PUBLICATIONS and randomness.random() > 1 / PUBLICATIONS:
+        at = START_S + 1 + randomness.random() * (length_s - START_S - 1)
+        burst = randomness.choice((1, 1, 1, 1, 1, 30))
+        times += [at + 0.001 * index for index in range(burst)]
+    publications = []
+    for number, at in enumerate(sorted(times)):
+        symbol = randomness.choice(SYMBOLS)
+        publications.append(
+            PublicationPlan(
+                at=round(at, 4),
+                publisher=randomness.choice(publishers),
+                number=number,
+                topic=f"stocks/{symbol}",
+                attributes={"symbol": symbol, "volume": randomness.randrange(100)},
+                qos=int(randomness.random() < 0.95),
+            )
+        )
+    return tuple(publications)
+
+
+PUBLICATIONS: Final = 300
+"""Publications in a run, about."""
+
+# ---- running -------------------------------------------------------------------------------------------------------
+
+
+def run_plan(plan: Plan, options: Options | None = None) -> tuple[RunReport, World]:
+    """Run a plan to its end under all checkers."""
+    world = World(plan, options)
+    mended_at = faults.schedule(world)
+    findings: list[str] = []
+    end = max(plan.length_s, mended_at) + 1
+    while world.clock.now < end and not findings:
+        step = CHECK_EVERY_S if world.clock.now < plan.length_s else 10 * CHECK_EVERY_S
+        world.run(min(world.clock.now + step, end))
+        findings += checkers.invariants(world)
+    if not findings:
+        findings += _rest(world)
+    judgement = checkers.judge(world)
+    findings += judgement.findings
+    report = RunReport(
+        seed=plan.seed,
+        topology=plan.topology,
+        gateways=len(plan.gateways),
+        subscribers=len(plan.subscribers),
+        publications=len(plan.publications),
+        faults=[fault.kind for fault in plan.faults],
+        virtual_s=round(world.clock.now, 3),
+        hops=world.traffic.hops,
+        expected=judgement.expected,
+        delivered=judgement.delivered,
+        lost=judgement.lost,
+        lost_with_subscription=judgement.lost_with_subscription,
+        missed_when_leaving=judgement.missed_when_leaving,
+        held_by_lost_stores=len(world.losses()),
+        findings=findings,
+    )
+    return report, world
+
+
+def _rest(world: World) -> list[str]:
+    """Let everything come to rest; then, in some runs, let everybody leave, and look for what they left behind."""
+    world.settle()
+    findings = list(checkers.at_rest(world))
+    if findings or not world.plan.everybody_leaves:
+        return findings
+    for subscriber in world.subscribers.values():
+        subscriber.close()
+    world.settle()
+    return [*checkers.at_rest(world), *checkers.when_all_have_left(world)]
+
+
+def run_seed(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> RunReport:
+    """Run the plan of a seed."""
+    report, _ = run_plan(draw_plan(seed, kinds))
+    return report
+
+
+def run_storm(
+    seed: int, runs: int, tell: Tell, *, traces: Path | None = None, kinds: Sequence[str] = tuple(faults.KINDS)
+) -> StormReport:
+    """Run the seeds from `seed` on; `tell` is given what a person should read, `traces` is where traces go."""
+    reports = []
+    collecting = gc.isenabled()
+    gc.disable()  # a world is a tangle of references, and is gone as a whole
+    try:
+        for number in range(seed, seed + runs):
+            report = run_seed(number, kinds)
+            reports.append(report)
+            gc.collect()
+            if report.findings:
+                explain(number, tell, traces, kinds)
+    finally:
+        if collecting:
+            gc.enable()
+    storm = StormReport(
+        seed=seed,
+        runs=runs,
+        failed=sum(bool(report.findings) for report in reports),
+        hops=sum(report.hops for report in reports),
+        expected=sum(report.expected for report in reports),
+        delivered=sum(report.delivered for report in reports),
+        lost=sum(report.lost for report in reports),
+        held_by_lost_stores=sum(report.held_by_lost_stores for report in reports),
+        reports=reports,
+    )
+    tell(summary(storm))
+    return storm
+
+
+def summary(storm: StormReport) -> str:
+    """Return a storm in a line."""
+    lost = f"; stores that were lost held {storm.held_by_lost_stores}, of which {storm.lost} were missed"
+    return (
+        f"{storm.runs} runs, {storm.failed} failed: {storm.delivered} deliveries, {storm.expected} of them promised, "
+        f"{storm.hops} hops{lost if storm.held_by_lost_stores else ''}"
+    )
+
+
+def explain(seed: int, tell: Tell, traces: Path | None, kinds: Sequence[str] = tuple(faults.KINDS)) -> None:
+    """Tell how to replay a run that failed, what of it is enough to make it fail, and what happened in that."""
+    plan = shrink(draw_plan(seed, kinds), lambda candidate: bool(run_plan(candidate)[0].findings))
+    report, world = run_plan(plan, Options(traced=True))
+    tell(f"seed {seed} failed; replay it with: mqloom lab storm --runs 1 --seed {seed}")
+    tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {len(plan.subscribers)} subscribers, ")
+    tell(f"  {len(plan.publications)} publications, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
+    for finding in report.findings:
+        tell(f"  {finding}")
+    if traces is not None and world.trace is not None:
+        traces.mkdir(parents=True, exist_ok=True)
+        path = traces / f"storm-{seed}.txt"
+        path.write_text("\n".join([repr(plan), *report.findings, "", *world.trace.lines]) + "\n")
+        tell(f"  trace: {path}")
+
+
+def _fault(fault: faults.FaultPlan) -> str:
+    return f"{fault.kind} {' '.join(fault.target)} at {fault.at:g} for {fault.lasts_s:g} s"
+
+
+def replay(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> tuple[RunReport, list[str]]:
+    """Run a seed once more; return its report and its trace."""
+    report, world = run_plan(draw_plan(seed, kinds), Options(traced=True))
+    assert world.trace is not None
+    return report, world.trace.lines
