@@ -9,9 +9,9 @@ from typing import Final
 
 from mqloom.core.errors import LocalError
 from mqloom.lab.experiment import Experiment
-from mqloom.lab.experiments import seen_memory
+from mqloom.lab.experiments import lab_speed, seen_memory
 
-EXPERIMENTS: Final = (seen_memory.experiment,)
+EXPERIMENTS: Final = (seen_memory.experiment, lab_speed.experiment)
 """All that ship with MQLoom, in the order in which they are listed."""
 
 

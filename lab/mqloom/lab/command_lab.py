@@ -4,11 +4,12 @@ import argparse
 from typing import Final
 
 from mqloom.core.command import Command
-from mqloom.lab import command_lab_list, command_lab_run
+from mqloom.lab import command_lab_list, command_lab_run, command_lab_storm
 
 SUBCOMMANDS: Final[dict[str, Command]] = {
     "list": command_lab_list,
     "run": command_lab_run,
+    "storm": command_lab_storm,
 }
 """Each a module as `mqloom.core.command` describes them."""
 
