@@ -242,7 +242,7 @@ def test_frames_lost_silently_are_noticed_with_the_next_one(sender: GatewayId, r
     world.publish_everywhere()
     world.wait(QUIET_S)
     world.judge()
-    assert sum(node.counters.total("link_resets") for node in world.nodes.values()) > 0
+    assert sum(node.counters.total("frames_resent") for node in world.nodes.values()) > 0
 
 
 def test_losing_the_greetings_of_a_beginning_only_delays_it() -> None:

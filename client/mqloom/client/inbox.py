@@ -51,7 +51,7 @@ class Inbox:
             names = tuple(name for name in delivered.names if name in self._wishes)
             if not names:
                 self.counts["unwanted"] += 1
-            elif self._seen.first_time(*publication.id, publication.low_water):
+            elif self._seen.earlier(publication) is None:
                 deliveries.append(Deliver(publication=publication, names=names))
             else:
                 self.counts["duplicates"] += 1

@@ -25,8 +25,14 @@ class Acknowledge(Struct, frozen=True, kw_only=True, gc=False):
     receipts: tuple[int, ...]
 
 
+class PublishFence(Struct, frozen=True, kw_only=True):
+    """Publish an empty message on our own broker behind all acknowledgements, for FencePassed."""
+
+    number: int
+
+
 class HoldIntake(Struct, frozen=True, kw_only=True):
-    """Hand over no more publications of clients until ReleaseIntake; everything else goes on."""
+    """Hand over no more publications of clients until ReleaseIntake; so it is at the start. All else goes on."""
 
 
 class ReleaseIntake(Struct, frozen=True, kw_only=True):
@@ -83,6 +89,7 @@ class Log(Struct, frozen=True, kw_only=True):
 Effect = (
     PublishLocally
     | Acknowledge
+    | PublishFence
     | HoldIntake
     | ReleaseIntake
     | OpenPark

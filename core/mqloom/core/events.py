@@ -17,11 +17,10 @@ class PublishesReceived(Struct, frozen=True, kw_only=True):
 
 
 class RecordReceived(Struct, frozen=True, kw_only=True):
-    """A client wrote, or deleted (no bytes), its subscription record; `receipt` as of Incoming."""
+    """A client wrote, or deleted (no bytes), its subscription record."""
 
     client: ClientId
     data: bytes
-    receipt: int = 0
 
 
 class RecordsRead(Struct, frozen=True, kw_only=True):
@@ -49,8 +48,17 @@ class LocallyPublished(Struct, frozen=True, kw_only=True):
     numbers: tuple[int, ...]
 
 
-class BrokerLost(Struct, frozen=True, kw_only=True):
-    """Our connection to our own broker broke: it may not have got our last acknowledgements, and sends again."""
+class FencePassed(Struct, frozen=True, kw_only=True):
+    """Our own broker has acknowledged a fence; comes in order with the publications that it hands over."""
+
+    number: int
+
+
+class IntakeLost(Struct, frozen=True, kw_only=True):
+    """The connection by which publications come in broke.
+
+    The broker may not have got our last acknowledgements, and sends those publications again before anything else.
+    """
 
 
 class Parked(Struct, frozen=True, kw_only=True, gc=False):
@@ -91,7 +99,8 @@ Event = (
     | FramesReceived
     | AcksReceived
     | LocallyPublished
-    | BrokerLost
+    | FencePassed
+    | IntakeLost
     | ParkedReceived
     | LinkConnected
     | LinkLost

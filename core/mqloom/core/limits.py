@@ -50,6 +50,38 @@ SEEN_WINDOW: Final = 65_536
 SEEN_ORIGINS_MAX: Final = 4_096
 """Origins remembered for duplicate removal; past that the one unheard of for longest is forgotten."""
 
+FENCE_EVERY_S: Final = 0.5
+"""The least time between two fences, by which a gateway learns that its broker has read its acknowledgements."""
+
+INTAKE_WINDOW: Final = 4_096
+"""Own publications that are not taken care of yet; past that the intake is held until half of them are."""
+
+LINK_WINDOW: Final = 2_048
+"""Publications sent to a neighbour that it has not taken care of; more wait."""
+
+FLOW_QUEUE_MAX: Final = 4_096
+"""Publications that wait for a neighbour in memory; past that those of QoS 1 are parked on our own broker, and those of
+QoS 0 dropped, and counted."""
+
+LOCAL_WINDOW: Final = 4_096
+"""Messages on their way to our own broker; more wait. A driver takes at least so many."""
+
+RESEND_S: Final = 1.0
+"""After how long frames without acknowledgement are sent again; each time in vain twice as long, up to 8 times."""
+
+SILENCE_S: Final = 15.0
+"""How long a neighbour that seems to be there may leave frames without acknowledgement before it counts as lost."""
+
+ACK_DELAY_S: Final = 0.2
+"""How long the acknowledgement that a frame has come waits for the one that it is taken care of, to go together."""
+
+RESEND_FRAMES_MAX: Final = 256
+"""Frames sent again in one go."""
+
+MARKER_S: Final = 10.0
+"""How long the marker at the end of a park may take to come back before another is written: the broker may have lost
+its store."""
+
 RECORD_BYTES_MAX: Final = 1024 * 1024
 """A client's subscription record; larger: refused."""
 

@@ -23,8 +23,8 @@ UserProperties = Annotated[tuple[tuple[PropertyText, PropertyText], ...], Meta(m
 class Incoming(Struct, frozen=True, kw_only=True, gc=False):
     """A publication as a client sent it to the local broker, before it has an id.
 
-    `receipt` is the number by which the driver is told to acknowledge it, `packet` its packet id, and `again` MQTT's DUP
-    flag: the broker has sent it before. Of QoS 0 all three are nothing.
+    `receipt` is the number by which the driver is told to acknowledge it, `packet` its packet id, and `again` MQTT's
+    DUP flag: the broker has sent it before. Of QoS 0 all three are nothing.
     """
 
     topic: str

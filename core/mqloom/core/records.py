@@ -39,12 +39,16 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a gateway says of one subscription (`name`), or of a whole record that cannot be read (no name)."""
+    """What a gateway says of one subscription (`name`), or of a whole record that cannot be read (no name).
+
+    Partly established: every gateway in reach routes for it, but some are not; it is said again when all do.
+    """
 
     answer: Literal["established", "refused", "ended"]
     name: str = ""
     problem: str = ""
     column: int | UnsetType = UNSET
+    partly: bool = False
 
 
 class Status(Struct, frozen=True, kw_only=True):

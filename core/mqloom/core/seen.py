@@ -2,15 +2,34 @@
 
 A publication carries its origin's low-water mark: everything below it is done with. So of each origin's epoch we keep
 a floor and the sequences above it, and whatever comes from below the floor is a duplicate.
+
+After a restart of its gateway the origin's broker sends again what was not acknowledged; it gets a new id in the new
+epoch, and is marked as a repeat. Such a one is a duplicate if we had, in an earlier epoch, one of the same packet id,
+topic and payload. The packet id is there because topic and payload are not
+enough: of two equal publications we may have had the first, which was acknowledged, and never the second, which is the
+one that is repeated.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import GatewayId, PublicationId
 from mqloom.core.limits import SEEN_ORIGINS_MAX, SEEN_WINDOW
+from mqloom.core.publication import Publication
+
+EPOCHS_MAX: Final = 8
+"""Epochs remembered of one origin; past that the oldest is forgotten."""
 
 TRIM_MIN: Final = 16
 """Sequences of an origin at which those below its floor are forgotten; later whenever their number has doubled."""
+
+Print = int
+"""What a publication and its repeat have in common. Never leaves this process, so that Python's own hash will do."""
+
+
+def print_of(packet: int, topic: str, payload: bytes) -> Print:
+    """Return what a publication and its repeat have in common."""
+    return hash((packet, topic, payload))
 
 
 class Seen:
@@ -19,41 +38,101 @@ class Seen:
     def __init__(self, *, window: int = SEEN_WINDOW, origins_max: int = SEEN_ORIGINS_MAX) -> None:
         self._window = window
         self._origins_max = origins_max
-        self._origins: dict[tuple[GatewayId, int], _Origin] = {}
+        self._origins: dict[GatewayId, _Origin] = {}
 
     def first_time(self, origin: GatewayId, epoch: int, sequence: int, low_water: int) -> bool:
-        """Whether this publication is new; remembers it."""
-        key = (origin, epoch)
-        known = self._origins.pop(key, None)
-        if known is None:
-            known = _Origin()
+        """Whether what has this identity is new; remembers it."""
+        return self._of(origin).epoch(epoch).first_time(sequence, low_water, self._window, None)
+
+    def earlier(self, publication: Publication) -> PublicationId | None:
+        """Return the identity under which a publication has come before, None if it is new; remembers it."""
+        origin = self._of(publication.origin)
+        print_ = None
+        if publication.packet:
+            print_ = print_of(publication.packet, publication.topic, publication.payload)
+        epoch = origin.epoch(publication.epoch)
+        if not epoch.first_time(publication.sequence, publication.low_water, self._window, print_):
+            return publication.id
+        if print_ is None or len(origin.epochs) == 1:
+            return None
+        known = origin.twin(publication, print_)
+        return None if known is None else PublicationId(publication.origin, *known)
+
+    def _of(self, name: GatewayId) -> "_Origin":
+        origin = self._origins.pop(name, None)
+        if origin is None:
+            origin = _Origin()
             if len(self._origins) >= self._origins_max:
                 del self._origins[next(iter(self._origins))]
-        self._origins[key] = known  # at the end: the first is the one unheard of for longest
-        return known.first_time(sequence, low_water, self._window)
+        self._origins[name] = origin  # at the end: the first is the one unheard of for longest
+        return origin
 
     def __len__(self) -> int:
         """How many sequences are remembered, over all origins."""
-        return sum(len(origin.above) for origin in self._origins.values())
+        return sum(len(epoch.above) for origin in self._origins.values() for epoch in origin.epochs.values())
 
 
 class _Origin:
-    """One epoch of one origin."""
+    """All epochs of one origin; and what of the earlier ones may be repeated in the newest that repeats."""
 
-    __slots__ = ("above", "floor", "trim_at")
+    __slots__ = ("_repeatable", "_repeating", "epochs")
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, _Epoch] = {}
+        self._repeating: int | None = None
+        self._repeatable: dict[Print, tuple[int, int]] = {}
+
+    def epoch(self, number: int) -> "_Epoch":
+        found = self.epochs.get(number)
+        if found is None:
+            found = self.epochs[number] = _Epoch()
+            if len(self.epochs) > EPOCHS_MAX:
+                del self.epochs[min(self.epochs)]
+        return found
+
+    def twin(self, publication: Publication, print_: Print) -> tuple[int, int] | None:
+        """Return the epoch and sequence under which the same publication has come in another epoch, if it has."""
+        if publication.repeat:
+            if self._repeating != publication.epoch:
+                self._repeating, self._repeatable = publication.epoch, dict(self._prints_before(publication.epoch))
+            found = self._repeatable.pop(print_, None)
+            if found is None:
+                self.epoch(publication.epoch).repeats[print_] = publication.sequence
+            return found
+        # One that was under way when its repeat overtook it: only the repeats of later epochs can be the same.
+        for number, epoch in self.epochs.items():
+            if number > publication.epoch and print_ in epoch.repeats:
+                return number, epoch.repeats.pop(print_)
+        return None
+
+    def _prints_before(self, number: int) -> Iterator[tuple[Print, tuple[int, int]]]:
+        """Yield what could be repeated in an epoch; of two with the same packet id the later is meant."""
+        for earlier in sorted(known for known in self.epochs if known < number):
+            epoch = self.epochs[earlier]
+            for sequence, print_ in epoch.above.items():
+                if sequence >= epoch.floor and print_ is not None:
+                    yield print_, (earlier, sequence)
+
+
+class _Epoch:
+    """One epoch of one origin: the sequences above the floor, each with its print if it can be repeated."""
+
+    __slots__ = ("above", "floor", "repeats", "trim_at")
 
     def __init__(self) -> None:
         self.floor = 0
-        self.above: set[int] = set()
+        self.above: dict[int, Print | None] = {}
+        self.repeats: dict[Print, int] = {}
         self.trim_at = TRIM_MIN
 
-    def first_time(self, sequence: int, low_water: int, window: int) -> bool:
+    def first_time(self, sequence: int, low_water: int, window: int, print_: Print | None) -> bool:
         if sequence < self.floor or sequence in self.above:
             return False
-        self.above.add(sequence)
+        self.above[sequence] = print_
         # The window holds also against an origin whose mark stands still.
         self.floor = max(self.floor, min(low_water, sequence), sequence - window)
         if len(self.above) >= self.trim_at:
-            self.above = {known for known in self.above if known >= self.floor}
+            self.above = {known: print_ for known, print_ in self.above.items() if known >= self.floor}
+            self.repeats = {print_: known for print_, known in self.repeats.items() if known >= self.floor}
             self.trim_at = max(TRIM_MIN, 2 * len(self.above))
         return True

@@ -20,6 +20,7 @@ class Announcements:
     def __init__(self) -> None:
         self._wishes: Poset[SubscriptionKey] = Poset()
         self._established: dict[SubscriptionKey, bool] = {}  # of those sent: the covering set
+        self._partly: set[SubscriptionKey] = set()  # of those sent: answered, but not as complete
         self._open = False
 
     def open(self) -> list[Announce | Withdraw]:
@@ -31,6 +32,7 @@ class Announcements:
     def close(self) -> None:
         """End: the neighbour may have forgotten, or missed, anything."""
         self._open = False
+        self._partly.clear()
         self._established = dict.fromkeys(self._established, False)
 
     def add(self, key: SubscriptionKey, wish: Subscription) -> list[Announce | Withdraw]:
@@ -42,10 +44,27 @@ class Announcements:
         return self._follow(self._wishes.remove(key)) if key in self._wishes else []
 
     def establish(self, key: SubscriptionKey) -> list[SubscriptionKey]:
-        """Note the neighbour's answer; return the wishes that it serves. A stale answer serves none."""
+        """Note the neighbour's complete answer; return the wishes that it serves. A stale answer serves none."""
+        served = self._served(key)
+        if served:
+            self._established[key] = True
+            self._partly.discard(key)
+        return served
+
+    def establish_partly(self, key: SubscriptionKey) -> list[SubscriptionKey]:
+        """Note an answer that is not complete; return the wishes that it serves."""
+        served = self._served(key)
+        if served:
+            self._partly.add(key)
+        return served
+
+    def is_partly_established(self, key: SubscriptionKey) -> bool:
+        """Whether the neighbour has so answered for this wish, or for the one under which it is withheld."""
+        return key in self._wishes and self._wishes.cover(key) in self._partly
+
+    def _served(self, key: SubscriptionKey) -> list[SubscriptionKey]:
         if not self._open or self._established.get(key) is not False:
             return []
-        self._established[key] = True
         return [key, *self._wishes.covered(key)]
 
     def is_established(self, key: SubscriptionKey) -> bool:
@@ -85,6 +104,7 @@ class Announcements:
             self._established[key] = False
         for key in change.lost:
             del self._established[key]
+            self._partly.discard(key)
         if not self._open:
             return []
         return [*(self._announcement(key) for key in change.gained), *(Withdraw(key) for key in change.lost)]

@@ -1,75 +1,179 @@
-"""What clients publish on our own broker: refused or given its identity, and held until we know who may want it.
+"""What clients publish on our own broker: refused, or given its identity, until it is acknowledged.
 
-Theory of operation. When a gateway starts, its broker hands over what was published while it was away, and only then
-the retained records of its clients; the neighbours' wishes come later still. Routed at once, all that would match
-nobody. So the intake holds it until the records are read and every link has said its wishes, or is given up, and at
-most for LINK_GRACE_S; past HELD_MAX publications or HELD_BYTES_MAX it lets go at once.
+Theory of operation. A publication of QoS 1 is acknowledged to the broker when it is taken care of, in the order in
+which publications came. Until then the broker keeps it: it hands it over again, under the same packet id and marked so,
+when the connection was lost, and also when we were. In the first case we know it by its packet id:
+
+    sent again, and here        then
+    not taken care of yet       it is the same; its new receipt replaces the old one
+    taken care of               acknowledge it once more
+    unknown, first fence away   it may have gone out in an earlier life of ours: route it as a repeat (see `core.seen`)
+    unknown, first fence back   it was lost on its way to us: it is new
+
+A fence is what we publish by the same connection (see `marks`): the broker sends everything again before it answers
+one, so that behind our first nothing of an earlier life can come.
+
+The intake is held at the start until records are read and every link has said its wishes, or is given up, and later
+while over INTAKE_WINDOW publications are not taken care of.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
+from mqloom.core.effects import Acknowledge, Effect, HoldIntake, PublishFence, ReleaseIntake
 from mqloom.core.errors import TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import (
-    HELD_BYTES_MAX,
-    HELD_MAX,
+    INTAKE_WINDOW,
     PAYLOAD_BYTES_MAX,
     PROPERTY_LENGTH_MAX,
-    SEEN_WINDOW,
     TOPIC_LENGTH_MAX,
     USER_PROPERTIES_MAX,
 )
 from mqloom.core.publication import Incoming, Publication
+from mqloom.core.seen import Print, print_of
 from mqloom.core.topics import check_topic
 from mqloom.gateway.journal import Journal
+from mqloom.gateway.marks import Marks
+from mqloom.gateway.receipts import Receipts
+
+FIRST_FENCE: Final = 0
+"""The number of the fence at our start; `Marks` counts its own from 1."""
 
 
 class Intake:
-    """The way in of one gateway. It holds until it is told to let go, and never again after."""
+    """The way in of one gateway."""
 
     def __init__(self, gateway: GatewayId, epoch: int, journal: Journal) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._journal = journal
-        self._sequence = 0
-        self._held: list[Publication] = []
-        self._held_bytes = 0
-        self.is_holding = True
+        self._marks = Marks()
+        self._receipts = Receipts()
+        self._packets: dict[int, tuple[Print, int]] = {}  # by packet id; so there are 65,535 at most
+        self._receipt_of: dict[int, int] = {}  # by sequence, of those not taken care of
+        self._sequence_of: dict[int, int] = {}  # by receipt, of those not acknowledged
+        self._is_open = False
+        self._is_held = True
+        self._repeats_come = True
+        self._first_fence_is_away = False
+
+    def open(self) -> None:
+        """We know who may want what: take in."""
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether we know who may want what."""
+        return self._is_open
 
     def take(self, incoming: Sequence[Incoming]) -> list[Publication]:
-        """Return the publications to be routed now: none while holding, unless there are too many."""
-        publications = [self._number(each) for each in incoming if self._admits(each)]
+        """Return the publications that are new here."""
+        publications = []
+        for each in incoming:
+            if each.receipt:
+                self._receipts.came(each.receipt)
+                if each.again and self._take_again(each):
+                    continue
+            if self._admits(each):
+                publications.append(self._number(each))
+            else:
+                self._receipts.settle(each.receipt)
         self._journal.counters.add("publications_in", amount=len(publications))
-        if not self.is_holding:
-            return publications
-        self._held += publications
-        self._held_bytes += sum(len(each.payload) for each in publications)
-        if len(self._held) > HELD_MAX or self._held_bytes > HELD_BYTES_MAX:
-            self._journal.tell("warning", f"{len(self._held)} publications are too many to hold: routing them now")
-            return self.let_go()
-        return []
+        return publications
 
-    def let_go(self) -> list[Publication]:
-        """Hold no longer; return what was held."""
-        self.is_holding = False
-        held, self._held = self._held, []
-        return held
+    def met(self, sequence: int) -> None:
+        """A publication is taken care of."""
+        receipt = self._receipt_of.pop(sequence)
+        if receipt in self._sequence_of:
+            self._receipts.settle(receipt)
+        else:  # of an earlier connection: it comes again, or the broker has forgotten it
+            self._marks.acknowledge([sequence])
+
+    def lost(self) -> None:
+        """The connection broke: what was not acknowledged comes again."""
+        self._first_fence_is_away = False
+        self._receipts.void()
+        self._sequence_of.clear()
+        self._marks.void()
+
+    def fenced(self, number: int) -> None:
+        """A fence has passed."""
+        if number == FIRST_FENCE:
+            self._repeats_come = False
+        else:
+            self._marks.fenced(number)
+
+    def drain(self, now: float) -> list[Effect]:
+        """Return the acknowledgements whose turn has come, then what else is to be done."""
+        effects: list[Effect] = []
+        receipts = self._receipts.drain()
+        if receipts:
+            self._marks.acknowledge(self._sequence_of.pop(each) for each in receipts if each in self._sequence_of)
+            effects.append(Acknowledge(receipts=receipts))
+        if self._is_open and self._repeats_come and not self._first_fence_is_away:
+            self._first_fence_is_away = True
+            effects.append(PublishFence(number=FIRST_FENCE))
+        fence = self._marks.fence(now)
+        if fence is not None:
+            effects.append(PublishFence(number=fence))
+        if self._is_open and not self._is_held and len(self._receipts) > INTAKE_WINDOW:
+            self._is_held = True
+            effects.append(HoldIntake())
+        elif self._is_open and self._is_held and len(self._receipts) <= INTAKE_WINDOW // 2:
+            self._is_held = False
+            effects.append(ReleaseIntake())
+        return effects
+
+    @property
+    def deadline(self) -> float | None:
+        """When `drain` must be called."""
+        return self._marks.deadline
+
+    def __len__(self) -> int:
+        """How many publications are not acknowledged."""
+        return len(self._receipts)
+
+    def check(self) -> None:
+        """State the invariants."""
+        self._marks.check()
+        assert len(self._sequence_of) <= len(self._receipts)
+
+    def _take_again(self, incoming: Incoming) -> bool:
+        """Whether it was here in this life already."""
+        print_, sequence = self._packets.get(incoming.packet, (None, 0))
+        if print_ != print_of(incoming.packet, incoming.topic, incoming.payload):
+            return False
+        self._journal.counters.add("duplicates")
+        self._sequence_of[incoming.receipt] = sequence
+        if sequence in self._receipt_of:
+            self._receipt_of[sequence] = incoming.receipt
+        else:
+            self._receipts.settle(incoming.receipt)
+        return True
 
     def _number(self, incoming: Incoming) -> Publication:
-        sequence = self._sequence
-        self._sequence += 1
+        is_kept = incoming.receipt != 0
+        sequence = self._marks.next(is_kept=is_kept)
+        if is_kept:
+            print_ = print_of(incoming.packet, incoming.topic, incoming.payload)
+            self._packets[incoming.packet] = print_, sequence
+            self._receipt_of[sequence] = incoming.receipt
+            self._sequence_of[incoming.receipt] = sequence
         return Publication(
             self._gateway,
             self._epoch,
             sequence,
-            max(0, sequence - SEEN_WINDOW),
+            self._marks.low_water,
             0,
             incoming.topic,
             incoming.payload,
-            incoming.qos,
+            min(incoming.qos, 1) if is_kept else 0,
             incoming.retain,
             incoming.content_type,
             incoming.user_properties,
+            incoming.packet if is_kept else 0,
+            is_kept and incoming.again and self._repeats_come,
         )
 
     def _admits(self, incoming: Incoming) -> bool:

@@ -1,9 +1,9 @@
 """One gateway as a core without IO: the way of a publication, of a subscription and of an unsubscription through it.
 
 `handle(event, now)` is the only way in, and the effects it returns the only way out. The parts, each with its theory
-of operation on top of its file: `links` (conversations with neighbours), `intake` (what our own broker hands over),
-`contents` (codecs), `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing
-without loss), `subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail).
+of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
+`routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
+`subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,35 +14,35 @@ from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally, WakeAt
 from mqloom.core.errors import FilterError, FrameError, RecordError, TopicError
 from mqloom.core.events import (
+    AcksReceived,
     Event,
     FramesReceived,
     LinkConnected,
     LinkLost,
-    PublishesReceived,
     RecordReceived,
     RecordsRead,
     Started,
     Woke,
 )
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
-from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, HOPS_MAX, ID_LENGTH_MAX, LINK_GRACE_S
+from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
 from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer
-from mqloom.core.seen import Seen
 from mqloom.core.subscription import Subscription
-from mqloom.core.wire import decode
+from mqloom.core.wire import decode, decode_ack
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
+from mqloom.gateway.custody import FromNeighbour
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.intake import Intake
-from mqloom.gateway.interfaces import Agent, CodecChoice, Content, Matcher, Overlay, SubscribeRequest
-from mqloom.gateway.journal import Journal, PluginFailed
+from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, SubscribeRequest
+from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.subscribers import Standing, Subscribers
+from mqloom.gateway.traffic import Holdings, Traffic
 
 
 def admit_all(request: SubscribeRequest) -> str | None:
@@ -67,9 +67,6 @@ class NodeParts:
     counters: Counters = field(default_factory=Counters)
 
 
-Matched = tuple[Publication, list[SubscriptionKey]]
-
-
 class Node:
     """The core of one gateway."""
 
@@ -80,19 +77,29 @@ class Node:
         self._journal = Journal(parts.counters)
         self._outbox = Outbox()
         self._urgent = Outbox()
+        self._waves = Outbox()
         self._links = {
             neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal) for neighbour in parts.neighbours
         }
         self._overlay = GuardedOverlay(parts.overlay, parts.neighbours, self._journal)
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
-        self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._outbox, self._journal)
+        self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._waves, self._journal)
         self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
-        self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
+        contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
-        self._seen = Seen()
-        self._intake = Intake(parts.gateway, parts.epoch, self._journal)
+        self._traffic = Traffic(
+            gateway=parts.gateway,
+            epoch=parts.epoch,
+            links=self._links,
+            routes=self._routes,
+            matcher=parts.matcher,
+            overlay=self._overlay,
+            contents=contents,
+            subscribers=self._subscribers,
+            journal=self._journal,
+        )
         self._records_read = False
-        self._synced: set[GatewayId] = set()
+        self._told_synced: set[GatewayId] = set()
         self._hold_until: float | None = None
         self._subscription_number = 0
         self._effects: list[Effect] = []
@@ -101,14 +108,14 @@ class Node:
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
         match event:
-            case PublishesReceived():
-                self._route(self._intake.take(event.publications), None)
             case FramesReceived():
                 self._receive(event, now)
+            case AcksReceived():
+                self._receive_acks(event, now)
             case RecordReceived():
                 self._record(event.client, event.data, now)
             case RecordsRead():
-                self._records_read = True
+                self._read_records()
             case Started():
                 self._start(now)
             case LinkConnected():
@@ -117,93 +124,13 @@ class Node:
                 self._links[event.neighbour].lost(now)
             case Woke():
                 self._wake(now)
-        self._let_go(now)
+            case _:
+                self._traffic.handle(event, now)
+        self._open_intake(now)
+        self._say_synced()
         self._forget_flushed()
         self._answer_established()
         return self._finish(now)
-
-    # ---- a publication's way -------------------------------------------------------------------------------------
-
-    def _let_go(self, now: float) -> None:
-        """Route what was held at the start, as soon as there is nobody left to hear from, or it is time."""
-        if not self._intake.is_holding or self._hold_until is None:
-            return
-        heard = self._records_read and not any(
-            link.state is LinkState.CONNECTING or (link.state is LinkState.UP and neighbour not in self._synced)
-            for neighbour, link in self._links.items()
-        )
-        if heard or now >= self._hold_until:
-            self._hold_until = None
-            self._route(self._intake.let_go(), None)
-
-    def _route(self, publications: Sequence[Publication], source: GatewayId | None) -> None:
-        """Match a batch that came from one side, deliver here, forward there."""
-        if not publications:
-            return
-        contents = self._contents.decode(publications)
-        local: list[Matched] = []
-        forwarded: dict[GatewayId, list[Publication]] = {}
-        for publication, keys in zip(publications, self._match(publications, contents), strict=True):
-            here, hops = self._split(keys, source)
-            if here or hops:
-                self.counters.add("publications_matched")
-            if here:
-                local.append((publication, here))
-            if hops and publication.hops >= HOPS_MAX:
-                self._journal.refuse("publications_dropped", "hops", f"{publication.id} crossed {HOPS_MAX} links")
-                continue
-            for hop in hops:
-                forwarded.setdefault(hop, []).append(publication.one_hop_further())
-        effects, deliveries = self._subscribers.deliver(local)
-        self._effects += effects
-        self.counters.add("deliveries", amount=deliveries)
-        for hop, batch in forwarded.items():
-            if self._links[hop].state is LinkState.UP:
-                self.counters.add("publications_forwarded", amount=len(batch))
-            self._outbox.post(hop, batch)
-
-    def _match(
-        self, publications: Sequence[Publication], contents: Sequence[Content]
-    ) -> Sequence[list[SubscriptionKey]]:
-        """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
-        try:
-            return self._journal.guard("matcher", self._ask_matcher, contents)
-        except PluginFailed:
-            pass
-        found: list[list[SubscriptionKey]] = []
-        for publication, content in zip(publications, contents, strict=True):
-            try:
-                found += self._journal.guard("matcher", self._ask_matcher, [content])
-            except PluginFailed:
-                self.counters.add("publications_dead")
-                topic = layout.dead(self.gateway, publication.topic)
-                self._effects.append(PublishLocally(topic=topic, payload=publication.payload, qos=publication.qos))
-                found.append([])
-        return found
-
-    def _ask_matcher(self, contents: Sequence[Content]) -> list[list[SubscriptionKey]]:
-        """Return the matching keys for each publication; raises if the matcher answers nonsense."""
-        found = [list(keys) for keys in self._parts.matcher.match(contents)]
-        if len(found) != len(contents):
-            raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
-        if all(key in self._routes for keys in found for key in keys):
-            return found
-        self._journal.refuse("plugin_failures", "matcher", "it named subscriptions that are not there: passed over")
-        return [[key for key in keys if key in self._routes] for keys in found]
-
-    def _split(
-        self, keys: Sequence[SubscriptionKey], source: GatewayId | None
-    ) -> tuple[list[SubscriptionKey], Sequence[GatewayId]]:
-        """Part the matched subscriptions into those of our own clients and the neighbours that lead to the rest."""
-        here: list[SubscriptionKey] = []
-        wanted: set[GatewayId] = set()
-        for key in keys:
-            side = self._routes.source_of(key)
-            if side is None:
-                here.append(key)
-            else:
-                wanted.add(side)
-        return here, self._overlay.route(wanted, source) if wanted else ()
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
@@ -228,20 +155,40 @@ class Node:
                 continue
             changes, messages = link.receive(frame, now)
             self._change(event.sender, changes, now)
-            self._obey(messages, event.sender, now)
+            self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, frame.sequence))
 
-    def _obey(self, messages: Sequence[Message], sender: GatewayId, now: float) -> None:
+    def _receive_acks(self, event: AcksReceived, now: float) -> None:
+        for data in event.acks:
+            try:
+                ack = decode_ack(data)
+                if ack.sender != event.neighbour:
+                    raise FrameError("sender", f"it names {ack.sender!r}")
+            except FrameError as error:
+                text = f"an acknowledgement from {event.neighbour}: {error.problem}"
+                self._journal.refuse("frames_refused", error.reason, text)
+                continue
+            self._traffic.taken_over(self._links[event.neighbour].acknowledged(ack, now))
+
+    def _obey(
+        self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromNeighbour | None = None
+    ) -> None:
         """Carry out a neighbour's messages in order; publications that stand together are one batch."""
         batch: list[Publication] = []
         for message in messages:
             if isinstance(message, Publication):
-                if self._is_new(message):
-                    batch.append(message)
+                batch.append(message)
                 continue
-            self._route(batch, sender)
+            self._receive_publications(batch, source)
             batch = []
             self._obey_one(message, sender, now)
-        self._route(batch, sender)
+        self._receive_publications(batch, source)
+
+    def _receive_publications(self, batch: Sequence[Publication], source: FromNeighbour | None) -> None:
+        if batch and source is None:
+            text = "a publication on the urgent stream, where nothing is in order"
+            self._journal.refuse("publications_dropped", "urgent", text, len(batch))
+        elif source is not None:
+            self._traffic.receive(batch, source)
 
     def _obey_one(self, message: Message, sender: GatewayId, now: float) -> None:
         match message:
@@ -250,23 +197,16 @@ class Node:
             case Withdraw():
                 self._routes.remove(message.key, sender)
             case Established():
-                self._routes.establish(message.key, sender)
+                self._routes.establish(message.key, sender, complete=message.complete)
             case Synced():
                 self._routes.sweep(sender)
-                self._synced.add(sender)
+                self._traffic.heard(sender)
             case Flush():
                 self._flushes.passed(sender, message)
             case Flushed():
                 self._flushes.answered(sender, message, now)
             case Control():
                 self._controls.receive(message, sender, now)
-
-    def _is_new(self, publication: Publication) -> bool:
-        known = publication.origin == self.gateway or not self._seen.first_time(
-            publication.origin, publication.epoch, publication.sequence, publication.low_water
-        )
-        self.counters.add("duplicates" if known else "publications_received")
-        return not known
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
         try:
@@ -282,13 +222,43 @@ class Node:
                 case LinkChange.OPEN:
                     self._routes.open_link(neighbour)
                     self._flushes.reach(neighbour)
+                    self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
                     self._routes.close_link(neighbour)
                     self._flushes.lose(neighbour, now)
+                    self._traffic.link_lost(neighbour)
+                    self._told_synced.discard(neighbour)
                 case LinkChange.DOUBT:
                     self._routes.doubt(neighbour)
                 case LinkChange.GIVE_UP:
                     self._routes.give_up_on(neighbour)
+                    self._traffic.give_up(neighbour)
+
+    def _say_synced(self) -> None:
+        """Say Synced to those for whom we know everything there is: what all others want, and our own clients."""
+        for neighbour, link in self._links.items():
+            if link.state is not LinkState.UP or neighbour in self._told_synced or not self._records_read:
+                continue
+            if all(self._traffic.has_heard(other) for other in self._links if other != neighbour):
+                self._told_synced.add(neighbour)
+                self._routes.say_synced(neighbour)
+
+    def _read_records(self) -> None:
+        if not self._records_read:
+            self._records_read = True
+            self._traffic.open()
+
+    def _open_intake(self, now: float) -> None:
+        """Take in when there is nobody left to hear from, or it is time."""
+        if self._traffic.is_intake_open or not self._records_read or self._hold_until is None:
+            return
+        heard = all(
+            self._traffic.has_heard(neighbour) or link.state is LinkState.DOWN
+            for neighbour, link in self._links.items()
+        )
+        if heard or now >= self._hold_until:
+            self._hold_until = None
+            self._traffic.open_intake()
 
     # ---- a subscription's way ------------------------------------------------------------------------------------
 
@@ -314,8 +284,10 @@ class Node:
         self._end(difference.end, now)
         self._subscribers.discard_idle(client)
         for key in difference.stay:
-            if self._routes.is_established(key):
-                self._answer(client, Answer(answer="established", name=self._subscribers.owner(key).name))
+            complete = self._routes.standing_of(key)
+            if complete is not None:
+                name = self._subscribers.owner(key).name
+                self._answer(client, Answer(answer="established", name=name, partly=not complete))
 
     def _begin(self, client: ClientId, name: str, wish: Wish) -> None:
         try:
@@ -361,11 +333,11 @@ class Node:
                 self._answer(owner.client, Answer(answer="ended", name=owner.name))
 
     def _answer_established(self) -> None:
-        for key in self._routes.established_here():
-            self.counters.add("subscriptions_established")
+        for key, complete in self._routes.established_here():
+            self.counters.add("subscriptions_established", amount=complete)
             owner = self._subscribers.owner(key)
             if owner.client is not None and not self._subscribers.is_ending(key):
-                self._answer(owner.client, Answer(answer="established", name=owner.name))
+                self._answer(owner.client, Answer(answer="established", name=owner.name, partly=not complete))
 
     def _refuse(self, client: ClientId, reason: str, answer: Answer) -> None:
         text = f"client {client[:100]!r} {answer.name[:100]!r}: {answer.problem}"
@@ -390,6 +362,7 @@ class Node:
         self._wake_at = None
         for neighbour, link in self._links.items():
             self._change(neighbour, link.wake(now), now)
+        self._traffic.wake(now)
         self._flushes.wake(now)
         self._controls.wake(now)
         for client in self._subscribers.expired(now):
@@ -402,13 +375,21 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = self._effects, []
+        for neighbour, waves in self._waves.drain().items():
+            for wave in waves:
+                assert isinstance(wave, Flush | Flushed)
+                self._traffic.post_wave(neighbour, wave)
         posted, urgent = self._outbox.drain(), self._urgent.drain()
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
-            effects += link.pack(posted.get(neighbour, ()), now)
+            effects += link.pack(posted.get(neighbour, ()), self._traffic.take(neighbour), now)
+        effects += self._traffic.drain(now)
+        acks = (link.pack_ack(now) for link in self._links.values())
+        effects += [ack for ack in acks if ack is not None]
         deadlines = (
             *(link.deadline for link in self._links.values()),
-            self._hold_until,
+            self._hold_until if self._records_read else None,
+            self._traffic.deadline,
             self._flushes.deadline,
             self._controls.deadline,
             self._subscribers.deadline,
@@ -437,3 +418,8 @@ class Node:
         self._routes.check()
         self._flushes.check()
         self._subscribers.check()
+        self._traffic.check()
+
+    def holdings(self) -> Holdings:
+        """Return how much is held in memory for others."""
+        return self._traffic.holdings()

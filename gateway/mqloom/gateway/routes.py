@@ -5,11 +5,13 @@ takes it in tells the neighbours further out (`Announcements` withholds what is 
 where it came from as soon as all of those have answered. So the answer comes back from the leaves to the subscriber,
 and when it is there every gateway routes towards it.
 
-An entry waits for a neighbour until it, or the announcement under which it is withheld, is answered. A neighbour out
-of reach is waited for only for a while (`give_up_on`): a federation with a broker missing must go on.
+An entry waits for a neighbour until it, or the announcement under which it is withheld, is answered. When only those
+are left that are out of reach (`give_up_on`), or that have said this of somebody behind them, it is answered, but not
+as complete: a federation with a broker missing must go on. It is answered once more when it is complete.
 
 After a break in a link both sides announce everything again, then say Synced. What a neighbour had announced before
-is kept meanwhile, marked stale, and what it did not name again is removed at Synced: no moment without a route.
+is kept meanwhile, marked stale, and what it did not name again is removed at Synced: no moment without a route. So a
+gateway says Synced only when it has heard everything itself, from all its other neighbours.
 """
 
 import contextlib
@@ -38,6 +40,8 @@ class Entry:
     source: GatewayId | None
     waiting: set[GatewayId]
     stale: bool = False
+    told_partly: bool = False
+    """It was answered, but not as complete."""
 
 
 class Routes:
@@ -53,7 +57,7 @@ class Routes:
         self._announcements = {neighbour: Announcements() for neighbour in neighbours}
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
-        self._established_here: list[SubscriptionKey] = []
+        self._established_here: list[tuple[SubscriptionKey, bool]] = []
         self.mentions = Mentions()
 
     def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
@@ -69,7 +73,7 @@ class Routes:
         except PluginFailed:
             return False
         targets = self._overlay.spread(source)
-        entry = Entry(subscription, source, {target for target in targets if target in self._awaited})
+        entry = Entry(subscription, source, set(targets))
         self._entries[key] = entry
         self.mentions.add(subscription.where)
         for target in targets:
@@ -78,8 +82,7 @@ class Routes:
             self._journal.counters.add("announcements_withheld", amount=announcements.is_withheld(key))
             if announcements.is_established(key):
                 entry.waiting.discard(target)
-        if not entry.waiting:
-            self._answer(key, entry)
+        self._answer_if_due(key, entry)
         return True
 
     def _add_again(
@@ -96,9 +99,8 @@ class Routes:
                 f"{source} announced {key} differently from {known.source}: is there a cycle in the primary network?",
             )
             return source is None and self.remove(key, known.source)
-        known.stale = False
-        if not known.waiting:
-            self._answer(key, known)
+        known.stale = known.told_partly = False
+        self._answer_if_due(key, known)
         return False
 
     def remove(self, key: SubscriptionKey, source: GatewayId | None) -> bool:
@@ -117,41 +119,54 @@ class Routes:
             self._served(target, [orphan for orphan in orphans if announcements.is_established(orphan)])
         return True
 
-    def establish(self, key: SubscriptionKey, neighbour: GatewayId) -> None:
-        """A neighbour answered an announcement: whoever waited for it there does so no more."""
-        self._served(neighbour, self._announcements[neighbour].establish(key))
+    def establish(self, key: SubscriptionKey, neighbour: GatewayId, *, complete: bool = True) -> None:
+        """A neighbour answered an announcement: if complete, whoever waited for it there does so no more."""
+        announcements = self._announcements[neighbour]
+        if complete:
+            self._served(neighbour, announcements.establish(key))
+            return
+        for each in announcements.establish_partly(key):
+            self._answer_if_due(each, self._entries[each])
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""
         return self._entries[key].source
 
-    def is_established(self, key: SubscriptionKey) -> bool:
-        """Whether nobody is waited for."""
-        return not self._entries[key].waiting
+    def standing_of(self, key: SubscriptionKey) -> bool | None:
+        """Return whether a subscription is established completely; None if not at all."""
+        entry = self._entries[key]
+        return True if not entry.waiting else False if self._is_partly(key, entry) else None
 
-    def established_here(self) -> list[SubscriptionKey]:
-        """Return the local subscriptions established since the last call, and still there."""
+    def established_here(self) -> list[tuple[SubscriptionKey, bool]]:
+        """Return the local subscriptions established since the last call, and still there; and whether completely."""
         keys, self._established_here = self._established_here, []
-        return [key for key in keys if key in self._entries]
+        return [(key, complete) for key, complete in keys if key in self._entries]
 
     def open_link(self, neighbour: GatewayId) -> None:
         """A conversation begins: tell the neighbour everything."""
         self._awaited.add(neighbour)
         self._tell(neighbour, self._announcements[neighbour].open())
         self._journal.counters.add("announcements_withheld", amount=self._announcements[neighbour].withheld)
-        self._outbox.post(neighbour, [Synced()])
         # Answers given while the link was not up were lost: give them again.
-        answered = [key for key, entry in self._entries.items() if entry.source == neighbour and not entry.waiting]
-        self._outbox.post(neighbour, [Established(key) for key in answered])
+        for key, entry in self._entries.items():
+            if entry.source == neighbour:
+                entry.told_partly = False
+                self._answer_if_due(key, entry)
+
+    def say_synced(self, neighbour: GatewayId) -> None:
+        """Everything has been announced that there is."""
+        self._outbox.post(neighbour, [Synced()])
 
     def close_link(self, neighbour: GatewayId) -> None:
-        """A conversation is over: the neighbour must be told everything again."""
+        """A conversation is over: the neighbour must be told everything again, and may have forgotten what it was."""
         self._announcements[neighbour].close()
 
     def give_up_on(self, neighbour: GatewayId) -> None:
-        """A neighbour stays out of reach: nobody waits for it any longer."""
+        """A neighbour stays out of reach: what waits for nobody else is answered without it."""
         self._awaited.discard(neighbour)
-        self._served(neighbour, [key for key, entry in self._entries.items() if neighbour in entry.waiting])
+        for key, entry in self._entries.items():
+            if neighbour in entry.waiting:
+                self._answer_if_due(key, entry)
 
     def doubt(self, neighbour: GatewayId) -> None:
         """A neighbour begins anew: what it announced before counts until it says Synced."""
@@ -187,14 +202,24 @@ class Routes:
             entry = self._entries[key]
             if neighbour in entry.waiting:
                 entry.waiting.discard(neighbour)
-                if not entry.waiting:
-                    self._answer(key, entry)
+                self._answer_if_due(key, entry)
 
-    def _answer(self, key: SubscriptionKey, entry: Entry) -> None:
+    def _answer_if_due(self, key: SubscriptionKey, entry: Entry) -> None:
+        """Answer when nobody is waited for; and once, not as complete, when nobody else is whom waiting would help."""
+        complete = not entry.waiting
+        if not complete and (entry.told_partly or not self._is_partly(key, entry)):
+            return
+        entry.told_partly = not complete
         if entry.source is None:
-            self._established_here.append(key)
+            self._established_here.append((key, complete))
         else:
-            self._outbox.post(entry.source, [Established(key)])
+            self._outbox.post(entry.source, [Established(key, complete)])
+
+    def _is_partly(self, key: SubscriptionKey, entry: Entry) -> bool:
+        return all(
+            neighbour not in self._awaited or self._announcements[neighbour].is_partly_established(key)
+            for neighbour in entry.waiting
+        )
 
     def _tell(self, target: GatewayId, messages: Sequence[Announce | Withdraw]) -> None:
         withdrawn = sum(isinstance(message, Withdraw) for message in messages)

@@ -15,6 +15,13 @@ from mqloom.core.limits import FRAME_BYTES_TARGET
 from mqloom.core.publication import Publication
 from mqloom.core.records import Delivered, Format, Record, Wish, encode_envelope
 from mqloom.core.wire import weight_of
+from mqloom.gateway.custody import Duty
+
+Matched = tuple[Publication, list[SubscriptionKey], Duty | None]
+"""A publication, who wants it here, and its duty if it has one."""
+
+Delivery = tuple[PublishLocally, list[Duty]]
+"""What to publish, and whose duties that serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +191,17 @@ class Subscribers:
                 assert self._owners[key] == Owner(client, name)
         assert set(owned) == set(self._clients)
 
-    def deliver(self, matched: Iterable[tuple[Publication, list[SubscriptionKey]]]) -> tuple[list[PublishLocally], int]:
+    def deliver(self, matched: Iterable[Matched]) -> tuple[list[Delivery], int]:
         """Return what to publish locally for a batch, and how many deliveries that is.
 
         A client gets a publication once, however many of its subscriptions match. What a batch has for one client
         is one envelope, or several of FRAME_BYTES_TARGET.
         """
-        effects: list[PublishLocally] = []
-        envelopes: dict[ClientId, list[Delivered]] = {}
+        deliveries: list[Delivery] = []
+        envelopes: dict[ClientId, list[tuple[Delivered, Duty | None]]] = {}
         count = 0
-        for publication, keys in matched:
+        for publication, keys, duty in matched:
+            duties = [] if duty is None else [duty]
             names: dict[ClientId, set[str]] = {}
             intos: dict[str, None] = {}
             for key in keys:
@@ -203,33 +211,35 @@ class Subscribers:
                 else:
                     names.setdefault(owner.client, set()).add(owner.name)
             count += len(names) + len(intos)
-            effects += [_republished(publication, f"{into}/{publication.topic}", publication.qos) for into in intos]
+            topics = [f"{into}/{publication.topic}" for into in intos]
+            deliveries += [(_republished(publication, topic, publication.qos), duties) for topic in topics]
             for client, wanted_by in names.items():
                 known = self._clients[client]
                 if known.format == "plain":
                     topic = f"{layout.out(self._gateway, client)}/{publication.topic}"
-                    effects.append(_republished(publication, topic, min(publication.qos, known.qos)))
+                    deliveries.append((_republished(publication, topic, min(publication.qos, known.qos)), duties))
                 else:
                     delivered = Delivered(publication, tuple(sorted(wanted_by)))
-                    envelopes.setdefault(client, []).append(delivered)
-        for client, delivered_list in envelopes.items():
+                    envelopes.setdefault(client, []).append((delivered, duty))
+        for client, listed in envelopes.items():
             topic = layout.out(self._gateway, client)
-            for part in _parts(delivered_list):
-                qos = min(self._clients[client].qos, max(each.publication.qos for each in part))
-                effects.append(PublishLocally(topic=topic, payload=encode_envelope(part), qos=qos))
-        return effects, count
+            for part in _parts(listed):
+                qos = min(self._clients[client].qos, max(each.publication.qos for each, _ in part))
+                effect = PublishLocally(topic=topic, payload=encode_envelope([each for each, _ in part]), qos=qos)
+                deliveries.append((effect, [duty for _, duty in part if duty is not None]))
+        return deliveries, count
 
 
-def _parts(delivered: list[Delivered]) -> Iterator[list[Delivered]]:
+def _parts(listed: list[tuple[Delivered, Duty | None]]) -> Iterator[list[tuple[Delivered, Duty | None]]]:
     """Cut what one client gets, in order, into envelopes of which only one of a single publication is larger."""
-    part: list[Delivered] = []
+    part: list[tuple[Delivered, Duty | None]] = []
     size = 0
-    for each in delivered:
+    for each, duty in listed:
         weight = weight_of(each.publication) + 4 * sum(map(len, each.names))
         if part and size + weight > FRAME_BYTES_TARGET:
             yield part
             part, size = [], 0
-        part.append(each)
+        part.append((each, duty))
         size += weight
     yield part
 

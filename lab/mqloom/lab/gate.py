@@ -9,6 +9,9 @@ from mqloom.core.events import (
     Event,
     FramesReceived,
     LinkConnected,
+    LocallyPublished,
+    Parked,
+    ParkedReceived,
     PublishesReceived,
     RecordReceived,
     RecordsRead,
@@ -49,17 +52,30 @@ Admit = Callable[[SubscribeRequest], str | None]
 
 
 class Gate:
-    """One node, its neighbours played by hand; every event is followed by the node's own check."""
+    """One node, its neighbours played by hand; every event is followed by the node's own check.
+
+    Its broker takes over at once what is published there, unless `answers_local` is false.
+    """
 
     def __init__(self, parts: NodeParts | None = None) -> None:
         self.now = 0.0
+        self.answers_local = True
         self.node = Node(parts or parts_of(), self.now)
         self.sequences: dict[GatewayId, itertools.count[int]] = {}
+        self.receipts = itertools.count(1)
         self.handle(Started())
         self.handle(RecordsRead())
 
     def handle(self, event: Event) -> list[Effect]:
         """Hand an event to the node, check its invariants, and return its effects."""
+        effects = self._handle(event)
+        if self.answers_local:
+            numbers = tuple(each.number for each in effects if isinstance(each, PublishLocally) and each.number)
+            if numbers:
+                effects += self._handle(LocallyPublished(numbers=numbers))
+        return effects
+
+    def _handle(self, event: Event) -> list[Effect]:
         effects = self.node.handle(event, self.now)
         self.node.check()
         return effects
@@ -69,9 +85,16 @@ class Gate:
         for neighbour in neighbours:
             self.handle(LinkConnected(neighbour=neighbour))
             self.sequences[neighbour] = itertools.count()
-            self.hear(neighbour, Hello(FIRST, True), Synced())
+            self.hear(neighbour, Hello(FIRST, True))
+            self.hear(neighbour, Synced())
             assert self.node.link_states()[neighbour] is LinkState.UP
+            self.marker_back(neighbour)
         return self
+
+    def marker_back(self, neighbour: GatewayId) -> list[Effect]:
+        """Let the broker give back the first marker of the park: there was nothing in it."""
+        marker = encode(Frame(US, Conversation(1, 1), 0, ()))
+        return self.handle(ParkedReceived(neighbour=neighbour, messages=(Parked(data=marker, receipt=1),)))
 
     def hear(self, neighbour: GatewayId, *messages: Message) -> list[Effect]:
         """Let a neighbour say something, in order."""
@@ -85,9 +108,11 @@ class Gate:
 
     def publish(self, *payloads: bytes, topic: str = "a/b") -> list[Effect]:
         """Let a client of our own broker publish."""
-        return self.handle(
-            PublishesReceived(publications=tuple(Incoming(topic=topic, payload=each, qos=1) for each in payloads))
-        )
+        incoming = []
+        for payload in payloads:
+            receipt = next(self.receipts)
+            incoming.append(Incoming(topic=topic, payload=payload, qos=1, receipt=receipt, packet=receipt))
+        return self.handle(PublishesReceived(publications=tuple(incoming)))
 
     def record(
         self,

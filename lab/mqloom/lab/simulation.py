@@ -11,12 +11,30 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
+from mqloom.core.effects import (
+    AcknowledgeParked,
+    ClosePark,
+    Effect,
+    HoldIntake,
+    Log,
+    OpenPark,
+    PublishFence,
+    PublishLocally,
+    ReleaseIntake,
+    SendAck,
+    SendFrame,
+    WakeAt,
+)
 from mqloom.core.events import (
+    AcksReceived,
     Event,
+    FencePassed,
     FramesReceived,
     LinkConnected,
     LinkLost,
+    LocallyPublished,
+    Parked,
+    ParkedReceived,
     PublishesReceived,
     RecordReceived,
     RecordsRead,
@@ -26,6 +44,7 @@ from mqloom.core.events import (
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Answer, Record, Wish, decode_answer, decode_envelope, encode_record
+from mqloom.core.seen import Seen
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
@@ -45,6 +64,7 @@ class Client:
         self.wishes: dict[str, Wish] = {}
         self.answers: list[tuple[float, Answer]] = []
         self.received: list[tuple[object, tuple[str, ...]]] = []
+        self.seen = Seen()
 
     def subscribe(self, name: str, topics: str, where: str = "") -> None:
         """Add one subscription to the record."""
@@ -80,6 +100,11 @@ class World:
         self._cut: dict[LinkName, int] = {}
         self._woken: dict[GatewayId, float] = {}
         self._clients: dict[tuple[GatewayId, ClientId], Client] = {}
+        self._receipts = itertools.count(1)
+        self._intakes: dict[GatewayId, list[Incoming]] = {}
+        self._open_intakes: set[GatewayId] = set()
+        self._parks: dict[LinkName, list[Parked]] = {}
+        self._open_parks: set[LinkName] = set()
         self.nodes: dict[GatewayId, Node] = {}
         for gateway in gateways:
             self.start(gateway, epoch=1)
@@ -100,6 +125,8 @@ class World:
             codecs=[("#", json_codec.mqloom_codec())],
         )
         self.nodes[gateway] = Node(parts, self.now)
+        self._open_intakes.discard(gateway)
+        self._open_parks -= {(gateway, neighbour) for neighbour in neighbours}
         self.happen(gateway, Started())
         self.happen(gateway, RecordsRead())
         for neighbour in neighbours:
@@ -114,7 +141,12 @@ class World:
     def publish(self, gateway: GatewayId, topic: str, attributes: Mapping[str, object]) -> None:
         """Let somebody publish on a gateway's broker, now."""
         payload = json.dumps(attributes).encode()
-        self.happen(gateway, PublishesReceived(publications=(Incoming(topic=topic, payload=payload, qos=1),)))
+        receipt = next(self._receipts)
+        incoming = Incoming(topic=topic, payload=payload, qos=1, receipt=receipt, packet=receipt % 65_535 + 1)
+        if gateway in self._open_intakes:
+            self.happen(gateway, PublishesReceived(publications=(incoming,)))
+        else:
+            self._intakes.setdefault(gateway, []).append(incoming)
 
     def cut(self, one: GatewayId, other: GatewayId) -> None:
         """Lose everything under way between two neighbours, and let both know that the connection is gone."""
@@ -159,10 +191,36 @@ class World:
             case WakeAt():
                 self._woken[gateway] = effect.at
                 self.at(max(effect.at, self.now), lambda: self._wake(gateway, effect.at))
+            case SendAck():
+                self._acknowledge(gateway, effect)
             case PublishLocally():
                 self._deliver(gateway, effect)
+                if effect.number:
+                    self._soon(gateway, LocallyPublished(numbers=(effect.number,)))
             case Log():
                 self.logs.append(f"{self.now:.3f} {gateway} {effect.level}: {effect.text}")
+            case _:
+                self._carry_out_custody(gateway, effect)
+
+    def _carry_out_custody(self, gateway: GatewayId, effect: Effect) -> None:
+        """Be a broker that forgets what it has handed over, and keeps what is parked."""
+        match effect:
+            case PublishFence():
+                self._soon(gateway, FencePassed(number=effect.number))
+            case ReleaseIntake():
+                self._open_intakes.add(gateway)
+                held = self._intakes.pop(gateway, [])
+                self._soon(gateway, PublishesReceived(publications=tuple(held)))
+            case HoldIntake():
+                self._open_intakes.discard(gateway)
+            case OpenPark():
+                self._open_parks.add((gateway, effect.neighbour))
+                self._unpark((gateway, effect.neighbour), list(self._parks.get((gateway, effect.neighbour), ())))
+            case ClosePark():
+                self._open_parks.discard((gateway, effect.neighbour))
+            case AcknowledgeParked():
+                park = self._parks[gateway, effect.neighbour]
+                park[:] = [parked for parked in park if parked.receipt not in effect.receipts]
 
     def _send(self, sender: GatewayId, effect: SendFrame) -> None:
         link = (sender, effect.neighbour)
@@ -178,11 +236,41 @@ class World:
 
         self.at(arrival, arrive)
 
+    def _acknowledge(self, receiver: GatewayId, effect: SendAck) -> None:
+        """Acknowledgements take the connection of the one who sent the frames."""
+        link = (effect.neighbour, receiver)
+        cut = self._cut.get(link, 0)
+
+        def arrive() -> None:
+            if self._cut.get(link, 0) == cut:
+                self.happen(effect.neighbour, AcksReceived(neighbour=receiver, acks=(effect.ack,)))
+
+        self.at(self.now + self._delay(), arrive)
+
+    def _soon(self, gateway: GatewayId, event: Event) -> None:
+        """Hand an event to a gateway after what happens now, unless it is started anew before."""
+        node = self.nodes[gateway]
+        self.at(self.now, lambda: self.happen(gateway, event) if self.nodes[gateway] is node else None)
+
+    def _unpark(self, park: LinkName, messages: list[Parked]) -> None:
+        gateway, neighbour = park
+
+        def give_back() -> None:
+            if messages and park in self._open_parks:
+                self.happen(gateway, ParkedReceived(neighbour=neighbour, messages=tuple(messages)))
+
+        self.at(self.now, give_back)
+
     def _wake(self, gateway: GatewayId, at: float) -> None:
         if self._woken.get(gateway) == at:  # a later WakeAt replaces an earlier one
             self.happen(gateway, Woke())
 
     def _deliver(self, gateway: GatewayId, effect: PublishLocally) -> None:
+        for neighbour in self.neighbours(gateway):
+            if effect.topic == layout.park(gateway, neighbour):
+                parked = Parked(data=effect.payload, receipt=next(self._receipts))
+                self._parks.setdefault((gateway, neighbour), []).append(parked)
+                self._unpark((gateway, neighbour), [parked])
         for (where, name), client in self._clients.items():
             if where != gateway:
                 continue
@@ -190,7 +278,8 @@ class World:
                 client.answers.append((self.now, decode_answer(effect.payload)))
             elif effect.topic == layout.out(gateway, name):
                 for delivered in decode_envelope(effect.payload):
-                    client.received.append((json.loads(delivered.publication.payload), delivered.names))
+                    if client.seen.earlier(delivered.publication) is None:
+                        client.received.append((json.loads(delivered.publication.payload), delivered.names))
 
 
 def random_tree(count: int, randomness: random.Random) -> tuple[list[GatewayId], list[LinkName]]:

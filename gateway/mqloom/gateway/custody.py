@@ -1,0 +1,112 @@
+"""Custody of publications: who is to be told, and when, that one is taken care of.
+
+Theory of operation. A publication of QoS 1 that came to us is our duty until others have taken it over: every next hop
+has acknowledged it (or our own broker has it parked for that hop), and our own broker has acknowledged every delivery
+to a local subscriber. Only then is it acknowledged to where it came from: a source. Whoever crashes in between is sent
+it again by whoever waits for that acknowledgement.
+
+A duty begins with one claim on it, that of being routed; each next hop and each local delivery is one more. When the
+last claim is met, its sources are told.
+
+    a publication comes         and the duty is    then
+    for the first time                             begin: it waits for its claims
+    again, from its source      open               join: that source is told together with the first
+    again, from another one     open               that one is told at once
+    again                       met                its source is told at once
+
+From another source: that one need not wait, for the first source holds the publication until we are done. It must not
+wait either. In a network with cycles two gateways would wait for each other, or three, each for the next. So whoever
+waits for us is the one from which a publication first came, and who waits for whom is a tree.
+A repeat in another epoch of its origin (see `core.seen`) is the same publication, and the duty is known by both names.
+"""
+
+from typing import NamedTuple
+
+from mqloom.core.ids import Conversation, GatewayId, PublicationId
+
+
+class FromBroker(NamedTuple):
+    """A client of our own broker published it; it has this sequence."""
+
+    sequence: int
+
+
+class FromNeighbour(NamedTuple):
+    """A neighbour sent it in this frame of a conversation."""
+
+    neighbour: GatewayId
+    conversation: Conversation
+    frame: int
+
+
+class FromPark(NamedTuple):
+    """Our own broker gave back what was parked for a neighbour, and waits for this receipt."""
+
+    neighbour: GatewayId
+    receipt: int
+
+
+Source = FromBroker | FromNeighbour | FromPark
+
+
+class Duty:
+    """What is to be taken care of before its sources may be told."""
+
+    __slots__ = ("claims", "ids", "sources")
+
+    def __init__(self, source: Source) -> None:
+        self.claims = 1
+        self.sources: list[Source] = [source]
+        self.ids: list[PublicationId] = []
+
+
+class Custody:
+    """The open duties of one gateway."""
+
+    def __init__(self) -> None:
+        self._open: dict[PublicationId, Duty] = {}
+        self._met: list[Source] = []
+
+    def begin(self, source: Source, id_: PublicationId | None = None) -> Duty:
+        """Take over a publication, or something else that has no id."""
+        duty = Duty(source)
+        if id_ is not None:
+            duty.ids.append(id_)
+            self._open[id_] = duty
+        return duty
+
+    def again(self, source: Source, id_: PublicationId, known_as: PublicationId) -> None:
+        """The same publication has come again, perhaps by another name."""
+        duty = self._open.get(known_as)
+        if duty is None or not _is_waited_for(duty, source):
+            self._met.append(source)
+            return
+        duty.sources.append(source)
+        if id_ not in duty.ids:
+            duty.ids.append(id_)
+            self._open[id_] = duty
+
+    def meet(self, duty: Duty) -> None:
+        """One claim on a duty is met."""
+        assert duty.claims > 0
+        duty.claims -= 1
+        if not duty.claims:
+            for id_ in duty.ids:
+                del self._open[id_]
+            self._met += duty.sources
+
+    def met(self) -> list[Source]:
+        """Return the sources to be told, since the last call."""
+        met, self._met = self._met, []
+        return met
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+def _is_waited_for(duty: Duty, source: Source) -> bool:
+    """Whether a source is the one that gave us this duty, in this conversation or an earlier one."""
+    first = duty.sources[0]
+    return (
+        isinstance(source, FromNeighbour) and isinstance(first, FromNeighbour) and first.neighbour == source.neighbour
+    )

@@ -1,0 +1,343 @@
+"""The way of a publication through a gateway: taken in or received, matched, delivered, forwarded, acknowledged.
+
+The parts, each with its theory of operation on top of its file: `intake` (what our own broker hands over), `custody`
+(who waits for what), `contents` (codecs), `deliveries` (our own broker), `flows` (what waits for a neighbour).
+
+A neighbour from which we have not heard, in this life, everything that is wanted behind it may want anything: until it
+says Synced, every publication of QoS 1 goes there, or into the park for it. What comes out of the park is sifted.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mqloom.core import layout
+from mqloom.core.counters import Counters
+from mqloom.core.effects import Effect, PublishLocally
+from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
+from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.limits import HOPS_MAX
+from mqloom.core.messages import Flush, Flushed
+from mqloom.core.publication import Incoming, Publication
+from mqloom.core.seen import Seen
+from mqloom.gateway.contents import Contents
+from mqloom.gateway.custody import Custody, Duty, FromBroker, FromNeighbour, FromPark
+from mqloom.gateway.deliveries import Deliveries
+from mqloom.gateway.departures import Entry
+from mqloom.gateway.flows import Flow
+from mqloom.gateway.intake import Intake
+from mqloom.gateway.interfaces import Content, Matcher, Overlay
+from mqloom.gateway.journal import Journal, PluginFailed
+from mqloom.gateway.links import Link, LinkState
+from mqloom.gateway.routes import Routes
+from mqloom.gateway.subscribers import Matched, Subscribers
+
+TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeLost
+
+
+class Held(NamedTuple):
+    """A publication that a neighbour sent before we knew what our own clients want."""
+
+    publication: Publication
+    duty: Duty | None
+    sender: GatewayId
+
+
+class Holdings(NamedTuple):
+    """How much a gateway holds in memory for others."""
+
+    duties: int
+    intake: int
+    deliveries: int
+    flows: dict[GatewayId, int]
+
+
+class Traffic:
+    """All publications of one gateway."""
+
+    def __init__(  # noqa: PLR0913 - the node's other parts, each used
+        self,
+        *,
+        gateway: GatewayId,
+        epoch: int,
+        links: Mapping[GatewayId, Link],
+        routes: Routes,
+        matcher: Matcher,
+        overlay: Overlay,
+        contents: Contents,
+        subscribers: Subscribers,
+        journal: Journal,
+    ) -> None:
+        self._gateway = gateway
+        self._links = links
+        self._routes = routes
+        self._matcher = matcher
+        self._overlay = overlay
+        self._contents = contents
+        self._subscribers = subscribers
+        self._journal = journal
+        self._counters: Counters = journal.counters
+        self._seen = Seen()
+        self._custody = Custody()
+        self._intake = Intake(gateway, epoch, journal)
+        self._deliveries = Deliveries(self._custody)
+        self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
+        self._unheard = set(links)
+        self._held: list[Held] | None = []
+        self._effects: list[Effect] = []
+
+    # ---- what happens --------------------------------------------------------------------------------------------
+
+    def handle(self, event: TrafficEvent, now: float) -> None:
+        """Take an event that is about publications alone."""
+        match event:
+            case PublishesReceived():
+                self._take_in(event.publications)
+            case LocallyPublished():
+                self._deliveries.published(event.numbers)
+            case ParkedReceived():
+                self._unpark(event.neighbour, event.messages, now)
+            case FencePassed():
+                self._intake.fenced(event.number)
+            case IntakeLost():
+                self._intake.lost()
+
+    def _take_in(self, incoming: Sequence[Incoming]) -> None:
+        publications = self._intake.take(incoming)
+        self._route([(each, self._begin_own(each)) for each in publications], None)
+
+    def _begin_own(self, publication: Publication) -> Duty | None:
+        return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
+
+    def receive(self, publications: Sequence[Publication], source: FromNeighbour) -> None:
+        """A neighbour sent publications in one frame, next to each other."""
+        batch: list[tuple[Publication, Duty | None]] = []
+        for publication in publications:
+            known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
+            self._counters.add("publications_received" if known is None else "duplicates")
+            if known is None:
+                duty = self._custody.begin(source, publication.id) if publication.qos else None
+                batch.append((publication, duty))
+            elif publication.qos:
+                self._custody.again(source, publication.id, known)
+        if self._held is not None:
+            self._held += [Held(publication, duty, source.neighbour) for publication, duty in batch]
+        else:
+            self._route(batch, source.neighbour)
+
+    def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
+        flow = self._flows[neighbour]
+        for message in messages:
+            publications = flow.parked(message.data, message.receipt, now)
+            if not publications:
+                continue
+            if neighbour not in self._unheard:
+                found = self._match(publications, self._contents.decode(publications))
+                publications = [
+                    publication
+                    for publication, keys in zip(publications, found, strict=True)
+                    if any(self._routes.source_of(key) == neighbour for key in keys)
+                ]
+            duty = self._custody.begin(FromPark(neighbour, message.receipt))
+            duty.claims += len(publications)
+            flow.post_parked([Entry(publication, duty, is_parked=True) for publication in publications])
+            self._custody.meet(duty)
+
+    def taken_over(self, entries: Sequence[Entry]) -> None:
+        """A neighbour has taken care of these."""
+        for entry in entries:
+            assert entry.duty is not None
+            self._custody.meet(entry.duty)
+
+    def heard(self, neighbour: GatewayId) -> None:
+        """A neighbour has said everything that is wanted behind it."""
+        self._unheard.discard(neighbour)
+
+    def has_heard(self, neighbour: GatewayId) -> bool:
+        """Whether a neighbour has ever said everything."""
+        return neighbour not in self._unheard
+
+    def open(self) -> None:
+        """We know what our own clients want: route what neighbours sent."""
+        held, self._held = self._held or [], None
+        for publication, duty, sender in held:
+            self._route([(publication, duty)], sender)
+
+    def open_intake(self) -> None:
+        """We know who may want what: take in."""
+        self._intake.open()
+
+    @property
+    def is_intake_open(self) -> bool:
+        """Whether publications are taken in."""
+        return self._intake.is_open
+
+    def link_up(self, neighbour: GatewayId, now: float) -> None:
+        """A neighbour listens."""
+        self._flows[neighbour].link_up(now)
+
+    def link_lost(self, neighbour: GatewayId) -> None:
+        """A neighbour does not listen any more: what it has not taken care of waits."""
+        flow = self._flows[neighbour]
+        flow.post_again(self._links[neighbour].take_back())
+        flow.link_lost()
+
+    def give_up(self, neighbour: GatewayId) -> None:
+        """A neighbour stays away."""
+        self._flows[neighbour].give_up()
+
+    def post_wave(self, neighbour: GatewayId, wave: Flush | Flushed) -> None:
+        """Send a wave behind all publications before it."""
+        self._flows[neighbour].post(Entry(wave, None))
+
+    def wake(self, now: float) -> None:
+        """Do what the time has come for."""
+        for flow in self._flows.values():
+            flow.wake(now)
+
+    # ---- matching and routing ------------------------------------------------------------------------------------
+
+    def _route(self, batch: Sequence[tuple[Publication, Duty | None]], source: GatewayId | None) -> None:
+        """Match a batch that came from one side, deliver here, forward there."""
+        if not batch:
+            return
+        publications = [publication for publication, _ in batch]
+        contents = self._contents.decode(publications)
+        local: list[Matched] = []
+        found = self._match(publications, contents, [duty for _, duty in batch])
+        for (publication, duty), keys in zip(batch, found, strict=True):
+            here, hops = self._split(keys, source, publication.qos)
+            if here or hops:
+                self._counters.add("publications_matched")
+            if here:
+                local.append((publication, here, duty))
+            if hops:
+                self._forward(publication, duty, hops)
+        self._deliver(local)
+        for _, duty in batch:
+            if duty is not None:
+                self._custody.meet(duty)
+
+    def _forward(self, publication: Publication, duty: Duty | None, hops: Sequence[GatewayId]) -> None:
+        if publication.hops >= HOPS_MAX:
+            self._journal.refuse("publications_dropped", "hops", f"{publication.id} crossed {HOPS_MAX} links")
+            return
+        for hop in hops:
+            if duty is not None:
+                duty.claims += 1
+            self._flows[hop].post(Entry(publication.one_hop_further(), duty))
+
+    def _deliver(self, local: Sequence[Matched]) -> None:
+        deliveries, count = self._subscribers.deliver(local)
+        for effect, duties in deliveries:
+            if effect.qos and duties:
+                self._deliveries.publish(effect, duties)
+            else:
+                self._effects.append(effect)
+        self._counters.add("deliveries", amount=count)
+
+    def _match(
+        self,
+        publications: Sequence[Publication],
+        contents: Sequence[Content],
+        duties: Sequence[Duty | None] | None = None,
+    ) -> Sequence[list[SubscriptionKey]]:
+        """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
+        try:
+            return self._journal.guard("matcher", self._ask_matcher, contents)
+        except PluginFailed:
+            pass
+        found: list[list[SubscriptionKey]] = []
+        for index, (publication, content) in enumerate(zip(publications, contents, strict=True)):
+            try:
+                found += self._journal.guard("matcher", self._ask_matcher, [content])
+            except PluginFailed:
+                self._set_aside(publication, None if duties is None else duties[index])
+                found.append([])
+        return found
+
+    def _set_aside(self, publication: Publication, duty: Duty | None) -> None:
+        """A plugin failed twice on a publication: it must not block the rest."""
+        self._counters.add("publications_dead")
+        topic = layout.dead(self._gateway, publication.topic)
+        effect = PublishLocally(topic=topic, payload=publication.payload, qos=publication.qos)
+        if publication.qos:
+            self._deliveries.publish(effect, [] if duty is None else [duty])
+        else:
+            self._effects.append(effect)
+
+    def _ask_matcher(self, contents: Sequence[Content]) -> list[list[SubscriptionKey]]:
+        """Return the matching keys for each publication; raises if the matcher answers nonsense."""
+        found = [list(keys) for keys in self._matcher.match(contents)]
+        if len(found) != len(contents):
+            raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
+        if all(key in self._routes for keys in found for key in keys):
+            return found
+        self._journal.refuse("plugin_failures", "matcher", "it named subscriptions that are not there: passed over")
+        return [[key for key in keys if key in self._routes] for keys in found]
+
+    def _split(
+        self, keys: Sequence[SubscriptionKey], source: GatewayId | None, qos: int
+    ) -> tuple[list[SubscriptionKey], Sequence[GatewayId]]:
+        """Part the matched subscriptions into those of our own clients and the neighbours that lead to the rest."""
+        here: list[SubscriptionKey] = []
+        wanted: set[GatewayId] = set(self._unheard) if qos else set()
+        for key in keys:
+            side = self._routes.source_of(key)
+            if side is None:
+                here.append(key)
+            else:
+                wanted.add(side)
+        return here, self._overlay.route(wanted, source) if wanted else ()
+
+    # ---- what goes out -------------------------------------------------------------------------------------------
+
+    def take(self, neighbour: GatewayId) -> list[Entry]:
+        """Return what goes to a neighbour now."""
+        link = self._links[neighbour]
+        if link.state is not LinkState.UP:
+            return []
+        entries = self._flows[neighbour].take(link.room)
+        self._counters.add(
+            "publications_forwarded", amount=sum(isinstance(entry.message, Publication) for entry in entries)
+        )
+        return entries
+
+    def drain(self, now: float) -> list[Effect]:
+        """Return what is to be done on our own broker."""
+        effects, self._effects = self._effects, []
+        for flow in self._flows.values():
+            effects += flow.drain(now)
+        self._tell_sources()
+        for flow in self._flows.values():  # what was told may let parked receipts go
+            effects += flow.drain(now)
+        effects += self._intake.drain(now)
+        effects += self._deliveries.drain()
+        return effects
+
+    def _tell_sources(self) -> None:
+        for source in self._custody.met():
+            if isinstance(source, FromBroker):
+                self._intake.met(source.sequence)
+            elif isinstance(source, FromNeighbour):
+                self._links[source.neighbour].taken_care_of(source.conversation, source.frame)
+            else:
+                self._flows[source.neighbour].settle(source.receipt)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `wake` and `drain` must be called."""
+        times = (self._intake.deadline, *(flow.deadline for flow in self._flows.values()))
+        return min((at for at in times if at is not None), default=None)
+
+    # ---- looking in ----------------------------------------------------------------------------------------------
+
+    def holdings(self) -> Holdings:
+        """Return how much is held in memory."""
+        flows = {name: flow.held + self._links[name].held for name, flow in self._flows.items()}
+        return Holdings(len(self._custody), len(self._intake), len(self._deliveries), flows)
+
+    def check(self) -> None:
+        """State the invariants of all parts."""
+        self._intake.check()
+        for flow in self._flows.values():
+            flow.check()
