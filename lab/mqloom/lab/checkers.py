@@ -120,7 +120,9 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
         judgement.lost_with_subscription += 1
     else:
         entered = ", ".join(f"{at:.4f}" for at in sent.entries)
-        judgement.find(f"{life.client} at {life.gateway} missed p{number}, which entered at {sent.gateway} at {entered}")
+        judgement.find(
+            f"{life.client} at {life.gateway} missed p{number}, which entered at {sent.gateway} at {entered}"
+        )
 
 
 def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:

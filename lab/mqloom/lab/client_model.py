@@ -283,9 +283,7 @@ class PublisherModel:
         self._sent: dict[int, Sent] = {}
         self._by_payload: dict[bytes, Sent] = {}
         self._gateway_session = f"mqloom-{gateway}"
-        manner = Manner(
-            client_id=f"pub-{name}", clean=True, on_published=self._published, on_taken=self._taken
-        )
+        manner = Manner(client_id=f"pub-{name}", clean=True, on_published=self._published, on_taken=self._taken)
         self.endpoint = Endpoint(place, manner)
 
     def publish(self, sent: Sent) -> None:

@@ -22,6 +22,7 @@ class Timer:
         self._action = None
 
     def __call__(self) -> None:
+        """Let it happen, once."""
         action, self._action = self._action, None
         if action is not None:
             action()

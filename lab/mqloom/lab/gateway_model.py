@@ -315,7 +315,7 @@ class GatewayModel:
             for effect in self.node.handle(event, self._clock.now):
                 self._carry_out(effect)
 
-    def _carry_out(self, effect: Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
+    def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - one case for each effect
         match effect:
             case PublishLocally():
                 message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
@@ -350,6 +350,6 @@ class GatewayModel:
         if held:  # behind the event at hand
             self._clock.at(self._clock.now, partial(self._hand_back, self.own.connections, self.node, list(held)))
 
-    def _hand_back(self, connection: int, node: Node, messages: list[Publish]) -> None:
+    def _hand_back(self, connection: int, node: Node | None, messages: list[Publish]) -> None:
         if self.node is node and self.own.connections == connection:
             self._data(messages)

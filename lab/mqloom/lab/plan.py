@@ -1,4 +1,4 @@
-"""A run before it happens: who is there, who publishes what and when, and what goes wrong. Plain data, drawn or written.
+"""A run before it happens: who is there, who publishes what and when, what goes wrong. Plain data, drawn or written.
 
 Everything random in a run is drawn from the plan's seed and a name, so that leaving out one part changes no other.
 """

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from mqloom.lab import checkers, faults
-from mqloom.lab.plan import TOPOLOGIES, Plan, PublicationPlan, SubscriberPlan, links_of
+from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, PublicationPlan, SubscriberPlan, links_of
 from mqloom.lab.shrink import shrink
 from mqloom.lab.world import Options, World
 
@@ -123,9 +123,7 @@ def _wish(randomness: random.Random) -> tuple[str, str]:
     return topics, where
 
 
-def _publications(
-    publishers: Sequence[str], length_s: float, randomness: random.Random
-) -> tuple[PublicationPlan, ...]:
+def _publications(publishers: Sequence[str], length_s: float, randomness: random.Random) -> tuple[PublicationPlan, ...]:
     """Return publications spread over the run, some of them in bursts."""
     times: list[float] = []
     while len(times) < PUBLICATIONS and randomness.random() > 1 / PUBLICATIONS:
@@ -275,7 +273,7 @@ def explain(seed: int, tell: Tell, traces: Path | None, kinds: Sequence[str] = t
         tell(f"  trace: {path}")
 
 
-def _fault(fault: faults.FaultPlan) -> str:
+def _fault(fault: FaultPlan) -> str:
     return f"{fault.kind} {' '.join(fault.target)} at {fault.at:g} for {fault.lasts_s:g} s"
 
 

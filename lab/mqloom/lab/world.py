@@ -1,4 +1,4 @@
-"""A whole federation in virtual time: brokers, gateways, clients and the ways between them, put together from a plan."""
+"""A whole federation in virtual time: brokers, gateways, clients and the ways between them, built from a plan."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -238,4 +238,3 @@ def _state(endpoint: Endpoint) -> str:
     if not endpoint.is_up:
         return f"{client_id} is not connected"
     return f"{endpoint.pending} messages of {client_id} without PUBACK"
-
