@@ -1,16 +1,14 @@
 """What the topics that come to a simulated gateway mean; each is looked into once."""
 
-from typing import Final, Literal
+from typing import Literal
 
 from mqloom.core import layout
 from mqloom.core.errors import TopicError
-from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.ids import GatewayId
 from mqloom.core.topics import topic_matches
 
-Kind = tuple[Literal["data", "link", "record", "status", "unasked"], str, bool]
+Kind = tuple[Literal["link", "record", "status", "unasked"], str, bool]
 """What a message is, whose (a sender or a client), and whether it is urgent."""
-
-_DATA: Final[Kind] = ("data", "", False)
 
 
 class _Acks(dict[GatewayId, str]):
@@ -29,18 +27,16 @@ class _Acks(dict[GatewayId, str]):
 class Topics:
     """The topics of one gateway."""
 
-    def __init__(self, gateway: GatewayId, data: tuple[str, ...]) -> None:
+    def __init__(self, gateway: GatewayId) -> None:
         self._gateway = gateway
-        self._data = data
         self._kinds: dict[str, Kind] = {}
         self._links: dict[tuple[GatewayId, bool], str] = {}
         self.acks = _Acks(gateway, ours=False)
         self.own_acks = _Acks(gateway, ours=True)
         self.subscriptions = (
-            *((topics, 1) for topics in data),
-            (layout.records(gateway), RECORD_QOS),
+            (layout.records(gateway), 1),
             *((topics, 0) for topics in layout.links(gateway)),
-            (layout.status(gateway), RECORD_QOS),  # last: when our own comes back, all records before it have
+            (layout.status(gateway), 1),  # last: when our own comes back, all records before it have
         )
 
     def kind(self, topic: str) -> Kind:
@@ -50,10 +46,6 @@ class Topics:
             kind = self._kinds[topic] = self._look(topic)
         return kind
 
-    def client(self, name: str) -> ClientId:
-        """Return whose record it is, by what `kind` said."""
-        return ClientId(name)
-
     def link(self, neighbour: GatewayId, *, urgent: bool) -> str:
         """Return where to write frames for a neighbour."""
         key = (neighbour, urgent)
@@ -62,8 +54,6 @@ class Topics:
         return self._links[key]
 
     def _look(self, topic: str) -> Kind:
-        if not topic.startswith(f"{layout.RESERVED}/"):
-            return _DATA if any(topic_matches(topics, topic) for topics in self._data) else ("unasked", topic, False)
         try:
             if topic_matches(layout.records(self._gateway), topic):
                 return ("record", layout.record_client(self._gateway, topic), False)
@@ -73,7 +63,3 @@ class Topics:
         except TopicError:
             return ("unasked", topic, False)
         return ("status" if topic == layout.status(self._gateway) else "unasked", topic, False)
-
-
-RECORD_QOS: Final = 1
-"""The QoS at which a gateway reads its clients' records and its own status."""

@@ -16,6 +16,7 @@ from mqloom.lab.capacity import Capacity, Station
 from mqloom.lab.client_model import PublisherModel, Sent, SubscriberModel
 from mqloom.lab.clock import Clock
 from mqloom.lab.endpoint import Endpoint, Place
+from mqloom.lab.gateway_intake import IntakeSettings
 from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
@@ -120,15 +121,17 @@ class World:
         latency_s = self.plan.link_latency_s
         plan = GatewayPlan(
             gateway=GatewayId(name),
-            data=DATA,
             build=self.options.build,
             own=self._place(f"{name}~", name, 0.000_2),
             links={
                 GatewayId(other): self._place(f"{name}>{other}", other, latency_s)
                 for other in self.plan.neighbours[name]
             },
-            intake=self._station(self.options.gateway_intake),
-            acknowledges_at_once=self.options.acknowledges_at_once,
+            intake=IntakeSettings(
+                data=DATA,
+                station=self._station(self.options.gateway_intake),
+                acknowledges_at_once=self.options.acknowledges_at_once,
+            ),
         )
         return GatewayModel(plan, self.clock, self.tell)
 
