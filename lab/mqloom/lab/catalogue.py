@@ -9,9 +9,14 @@ from typing import Final
 
 from mqloom.core.errors import LocalError
 from mqloom.lab.experiment import Experiment
-from mqloom.lab.experiments import lab_speed, seen_memory
+from mqloom.lab.experiments import custody_outage, lab_speed, seen_memory, store_loss
 
-EXPERIMENTS: Final = (seen_memory.experiment, lab_speed.experiment)
+EXPERIMENTS: Final = (
+    custody_outage.experiment,
+    store_loss.experiment,
+    seen_memory.experiment,
+    lab_speed.experiment,
+)
 """All that ship with MQLoom, in the order in which they are listed."""
 
 
