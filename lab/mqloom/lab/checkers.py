@@ -10,7 +10,8 @@ What may be missing:
   all subscribers), or in a subscriber's session (for that one). A subscription is kept by its own broker too: when that
   loses its store, the subscription counts again from the next `established`, and what entered before may be missing
   only if its gateway, which alone still knew it, crashed as well.
-- To who withdrew: what was under way then, if something went wrong meanwhile, or if the subscriber did not wait.
+- To who withdrew: what no gateway had taken in yet, for its broker's window was full; and what was under way then, if
+  something went wrong meanwhile, or if the subscriber did not wait.
 """
 
 from collections import defaultdict
@@ -127,6 +128,9 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
 
 def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
     if set(life.ended) < set(life.wishes):
+        return True
+    assert life.withdrawn_at is not None
+    if sent.taken_in_at is None or sent.taken_in_at >= life.withdrawn_at:
         return True
     until = max(life.ended.values())
     return any(fault.at <= until and fault.at + fault.lasts_s >= sent.at - 1 for fault in world.plan.faults)

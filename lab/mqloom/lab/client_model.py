@@ -259,7 +259,7 @@ def _partly(answer: object) -> str:
 
 @dataclass(slots=True)
 class Sent:
-    """One publication: what it is, and when its broker took it for the gateway, and acknowledged it."""
+    """One publication: what it is, when its broker took it for the gateway and acknowledged it, and the gateway it."""
 
     number: int
     topic: str
@@ -269,6 +269,7 @@ class Sent:
     at: float = 0.0
     entries: list[float] = field(default_factory=list)
     acknowledged_at: float | None = None
+    taken_in_at: float | None = None
     qos: int = 1
 
 

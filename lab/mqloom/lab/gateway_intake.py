@@ -7,7 +7,7 @@ fences under way, which would prove nothing.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from mqloom.core import layout
@@ -29,6 +29,7 @@ class IntakeSettings:
     data: tuple[str, ...]
     station: Station | None = None
     acknowledges_at_once: bool = False
+    on_taken_in: Callable[[bytes], None] = field(default=lambda payload: None)
 
 
 class IntakeModel:
@@ -125,6 +126,7 @@ class IntakeModel:
 
     def _incoming(self, message: Publish) -> Incoming:
         receipt = 0
+        self._settings.on_taken_in(message.payload)
         if message.qos:
             receipt = next(self._receipt)
             self._packets[receipt] = message.packet

@@ -70,7 +70,7 @@ def _content(packet: Publish) -> str:
     try:
         if packet.topic.endswith("/ack"):
             return str(decode_ack(packet.payload))
-        if "/link/" in packet.topic:
+        if "/link/" in packet.topic or "/park/" in packet.topic:
             frame = decode(packet.payload)
             names = [type(m).__name__ for m in frame.messages]
             summary = f"conversation {tuple(frame.conversation)} frame {frame.sequence}: {', '.join(names)}"
@@ -78,7 +78,7 @@ def _content(packet: Publish) -> str:
     except FrameError:
         pass
     numbers = _numbers(packet.payload)
-    return numbers or packet.payload[:120].decode(errors="replace")
+    return numbers or packet.payload[:120].decode("ascii", "replace")
 
 
 def _numbers(payload: bytes) -> str:

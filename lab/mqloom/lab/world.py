@@ -83,6 +83,7 @@ class World:
         self.trace = Trace(self.clock) if self.options.traced else None
         self.paths: dict[str, Path] = {}
         self.sent: dict[int, Sent] = {}
+        self._sent: dict[bytes, Sent] = {}
         self.faults_until = 0.0
         self.brokers = {name: self._broker(name) for name in plan.gateways}
         self.gateways = {name: self._gateway(name) for name in plan.gateways}
@@ -131,6 +132,7 @@ class World:
                 data=DATA,
                 station=self._station(self.options.gateway_intake),
                 acknowledges_at_once=self.options.acknowledges_at_once,
+                on_taken_in=self._taken_in,
             ),
         )
         return GatewayModel(plan, self.clock, self.tell)
@@ -162,8 +164,13 @@ class World:
         publisher = self.publishers[plan.publisher]
         payload = msgspec.json.encode({"id": plan.number, **plan.attributes})
         sent = Sent(plan.number, plan.topic, plan.attributes, publisher.gateway, payload, qos=plan.qos)
-        self.sent[plan.number] = sent
+        self.sent[plan.number] = self._sent[payload] = sent
         publisher.publish(sent)
+
+    def _taken_in(self, payload: bytes) -> None:
+        sent = self._sent[payload]
+        if sent.taken_in_at is None:
+            sent.taken_in_at = self.clock.now
 
     # ---- running -------------------------------------------------------------------------------------------------
 
