@@ -75,6 +75,7 @@ class SubscriberModel:
         self.name = name
         self.gateway = gateway
         self.lives: list[Life] = []
+        self._is_closing = False
         self._wishes = wishes
         self._place = place
         self._number_of = number_of
@@ -96,8 +97,9 @@ class SubscriberModel:
         self.endpoint.open()
 
     def close(self) -> None:
-        """The user has had enough."""
-        if self.life.withdrawn_at is None:
+        """The user has had enough; without a connection the record could not be deleted, so that is waited for."""
+        self._is_closing = True
+        if self.life.withdrawn_at is None and self.core.state is not State.OFFLINE:
             self.life.withdrawn_at = self._place.clock.now
             self._happen(CloseRequested())
 
@@ -124,7 +126,7 @@ class SubscriberModel:
         manner = Manner(
             client_id=f"sub-{client}",
             clean=False,
-            on_up=lambda _: self._happen(Connected()),
+            on_up=self._up,
             on_down=self._down,
             on_messages=self._received,
             on_subscribed=self._confirmed,
@@ -132,6 +134,11 @@ class SubscriberModel:
         self.endpoint = Endpoint(self._place, manner)
 
     # ---- inward --------------------------------------------------------------------------------------------------
+
+    def _up(self, session_present: bool) -> None:
+        self._happen(Connected())
+        if self._is_closing:
+            self.close()
 
     def _down(self) -> None:
         self._awaits = None
@@ -221,7 +228,7 @@ class SubscriberModel:
         if self._timer is not None:
             self._timer.cancel()
         _Leaving(self.endpoint)
-        if problem and self.life.withdrawn_at is None:
+        if problem and not self._is_closing:
             self._place.clock.at(now + AGAIN_S, self._begin_anew)
 
     def _begin_anew(self) -> None:

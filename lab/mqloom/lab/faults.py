@@ -131,8 +131,13 @@ KINDS: Final[dict[str, Kind]] = {
 """Every kind of fault."""
 
 
-def draw(plan: Plan, randomness: random.Random, count: int, kinds: Sequence[str]) -> tuple[FaultPlan, ...]:
-    """Return faults for a plan, of these kinds, within its length; they may overlap."""
+def draw(
+    plan: Plan, randomness: random.Random, count: int, kinds: Sequence[str], moments: Sequence[float]
+) -> tuple[FaultPlan, ...]:
+    """Return faults for a plan, of these kinds; they may overlap.
+
+    Most are near one of the moments: what goes wrong by itself is soon found, what does together is not.
+    """
     faults = []
     targets: dict[str, list[tuple[str, ...]]] = {
         "gateway": [(gateway,) for gateway in plan.gateways],
@@ -146,7 +151,8 @@ def draw(plan: Plan, randomness: random.Random, count: int, kinds: Sequence[str]
         kind = KINDS[name]
         longest = kind.lasts_s * randomness.choice((0.01, 0.1, 0.3, 1.0))
         lasts_s = kind.lasts_s if name == "link-down-for-an-hour" else longest * randomness.random()
-        at = 3.0 + randomness.random() * (plan.length_s - 3.0)
+        near = randomness.choice((0.5, 0.5, 2.0, 8.0, plan.length_s))
+        at = max(3.0, randomness.choice(moments) + randomness.uniform(-near, near))
         target = randomness.choice(targets[kind.befalls])
         faults.append(FaultPlan(kind=name, at=round(at, 3), lasts_s=round(lasts_s, 3), target=target))
     return tuple(sorted(faults, key=lambda fault: (fault.at, fault.kind, fault.target)))

@@ -127,7 +127,7 @@ class GatewayModel:
         self.intake = IntakeModel(self.id, self.plan.own, self.plan.intake, self._handle, receipts)
         control = Manner(
             client_id=f"mqloom-{self.id}-control",
-            clean=True,
+            clean=False,
             subscriptions=self._topics.subscriptions,
             will=Publish(layout.status(self.id), self._status(alive=False), 1, True),
             on_up=self._control_up,

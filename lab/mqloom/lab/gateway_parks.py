@@ -33,14 +33,16 @@ class Park:
             clean=False,
             subscriptions=((layout.park(gateway, neighbour), 1),),
             on_up=self._up,
-            on_lost=self._receipts.clear,
+            on_lost=self._lost,
             on_messages=self._received,
         )
         self.endpoint = Endpoint(place, manner)
 
     def create(self) -> None:
         """Let the broker know the session (again)."""
-        self.endpoint.open()
+        if not self.endpoint.is_open:
+            self.is_created = False
+            self.endpoint.open()
 
     def open(self) -> None:
         """Receive what is parked."""
@@ -51,7 +53,7 @@ class Park:
         """Leave it with the broker."""
         self._wanted = False
         self._receipts.clear()
-        if self.is_created:
+        if self.is_created:  # else when it is
             self.endpoint.close()
 
     def acknowledge(self, receipts: tuple[int, ...]) -> None:
@@ -64,6 +66,11 @@ class Park:
         if not self._wanted:
             self.endpoint.close()
         self._on_created()
+
+    def _lost(self) -> None:
+        """The broker may be about to lose its store: connect once more, even if only to leave again."""
+        self._receipts.clear()
+        self.is_created = False
 
     def _received(self, messages: list[Publish]) -> None:
         if not self._wanted:

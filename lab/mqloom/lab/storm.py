@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.lab import checkers, faults
 from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, PublicationPlan, SubscriberPlan, links_of
 from mqloom.lab.shrink import shrink
@@ -71,6 +72,7 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
     gateways = tuple(f"G{index}" for index in range(randomness.randint(2, 7)))
     topology = randomness.choice(TOPOLOGIES)
     length_s = float(randomness.randint(30, 120))
+    moments = [randomness.uniform(5.0, length_s - 5.0) for _ in range(randomness.randint(1, 3))]
     publishers = {f"pub{index}": randomness.choice(gateways) for index in range(randomness.randint(1, 4))}
     subscribers = tuple(
         _subscriber(f"c{index}", gateways, length_s, randomness) for index in range(randomness.randint(1, 7))
@@ -82,15 +84,15 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         links=links_of(topology, gateways, randomness),
         publishers=publishers,
         subscribers=subscribers,
-        publications=_publications(tuple(publishers), length_s, randomness),
+        publications=_publications(tuple(publishers), length_s, moments, randomness),
         faults=(),
         length_s=length_s,
         window=randomness.choice((5, 20, 20, 100)),
-        link_latency_s=randomness.choice((0.001, 0.02, 0.1)),
+        link_latency_s=randomness.choice((0.001, 0.02, 0.1, 0.3)),
         everybody_leaves=randomness.random() < 0.5,
     )
-    count = randomness.choice((0, 1, 2, 4, 8, 12))
-    return structs.replace(plan, faults=faults.draw(plan, randomness, count, kinds))
+    count = randomness.choice((0, 1, 2, 4, 8, 12, 16))
+    return structs.replace(plan, faults=faults.draw(plan, randomness, count, kinds, moments))
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:
@@ -123,11 +125,15 @@ def _wish(randomness: random.Random) -> tuple[str, str]:
     return topics, where
 
 
-def _publications(publishers: Sequence[str], length_s: float, randomness: random.Random) -> tuple[PublicationPlan, ...]:
-    """Return publications spread over the run, some of them in bursts."""
-    times: list[float] = []
+def _publications(
+    publishers: Sequence[str], length_s: float, moments: Sequence[float], randomness: random.Random
+) -> tuple[PublicationPlan, ...]:
+    """Return publications spread over the run, most of them near the moments, some in bursts."""
+    times = [moment + randomness.uniform(-0.5, 2.0) for moment in moments for _ in range(DENSE)]
     while len(times) < PUBLICATIONS and randomness.random() > 1 / PUBLICATIONS:
-        at = START_S + 1 + randomness.random() * (length_s - START_S - 1)
+        at = randomness.uniform(START_S + 1, length_s)
+        if randomness.random() < 0.7:
+            at = randomness.choice(moments) + randomness.uniform(0.0, 10.0)
         burst = randomness.choice((1, 1, 1, 1, 1, 30))
         times += [at + 0.001 * index for index in range(burst)]
     publications = []
@@ -148,6 +154,9 @@ def _publications(publishers: Sequence[str], length_s: float, randomness: random
 
 PUBLICATIONS: Final = 300
 """Publications in a run, about."""
+
+DENSE: Final = 40
+"""Publications around each moment at which things go wrong."""
 
 # ---- running -------------------------------------------------------------------------------------------------------
 
@@ -194,6 +203,7 @@ def _rest(world: World) -> list[str]:
         return findings
     for subscriber in world.subscribers.values():
         subscriber.close()
+    world.run(world.clock.now + 2 * FLUSH_DEADLINE_S)
     world.settle()
     return [*checkers.at_rest(world), *checkers.when_all_have_left(world)]
 
