@@ -19,7 +19,7 @@ COUNTERS: Final = {
     "deliveries": "publications given to local subscribers, once for each subscriber",
     "payloads_undecodable": "payloads that their codec could not read: delivered by topic alone",
     "plugin_failures": "calls of a plugin that raised, by plugin",
-    "subscriptions_established": "subscriptions that every gateway in reach routes for",
+    "subscriptions_established": "subscriptions that every gateway routes for; partly: every one in reach",
     "subscriptions_refused": "subscriptions or records refused, by reason",
     "subscriptions_expired": "subscriptions ended because their lease ran out",
     "announcements_sent": "subscriptions announced to neighbours",

@@ -334,7 +334,7 @@ class Node:
 
     def _answer_established(self) -> None:
         for key, complete in self._routes.established_here():
-            self.counters.add("subscriptions_established", amount=complete)
+            self.counters.add("subscriptions_established", "" if complete else "partly")
             owner = self._subscribers.owner(key)
             if owner.client is not None and not self._subscribers.is_ending(key):
                 self._answer(owner.client, Answer(answer="established", name=owner.name, partly=not complete))

@@ -26,6 +26,7 @@ class AmqttAdapter:
         from amqtt.broker import Broker  # noqa: PLC0415 - only whoever chooses this adapter needs amqtt installed
 
         logging.getLogger("amqtt").setLevel(logging.ERROR)
+        logging.getLogger("amqtt.broker").addFilter(_is_worth_telling)
         logging.getLogger("transitions").setLevel(logging.ERROR)
         self._address = address
         self._server: asyncio.Server | None = None
@@ -33,7 +34,7 @@ class AmqttAdapter:
         self._broker = Broker(
             {
                 "listeners": {LISTENER: {"type": "external", "bind": "us"}},
-                "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+                "plugins": {"mqloom.plugins.amqtt_admission.Everybody": {}},
             }
         )
 
@@ -73,6 +74,15 @@ class AmqttAdapter:
         finally:
             writer.close()
             self._connections.discard(task)
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """Whether a line of amqtt's is news: that somebody takes over five seconds to acknowledge is not.
+
+    amqtt forgets the message then, but the gateway that has not acknowledged it has it, as long as it lives.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, TimeoutError)
 
 
 def _build(address: BrokerAddress) -> BrokerAdapter:

@@ -1,6 +1,9 @@
-"""One gateway in the real world: its node, the connection to its own broker, one to each neighbour's, and a clock.
+"""One gateway in the real world: its node, connections to its own broker, one to each neighbour's, and a clock.
 
 This translates and nothing else: MQTT messages into events, effects into MQTT messages and timers.
+
+To its own broker a gateway has two connections, and one to each park that is open. By the intake come publications,
+which may long wait for their acknowledgement; records and frames must not wait behind them, and come by the other.
 """
 
 import asyncio
@@ -12,13 +15,33 @@ from functools import partial
 from importlib.metadata import version
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
+from mqloom.core.effects import (
+    Acknowledge,
+    AcknowledgeParked,
+    ClosePark,
+    Effect,
+    HoldIntake,
+    Log,
+    OpenPark,
+    PublishFence,
+    PublishLocally,
+    ReleaseIntake,
+    SendAck,
+    SendFrame,
+    WakeAt,
+)
 from mqloom.core.errors import BrokerError, RecordError, TopicError
 from mqloom.core.events import (
+    AcksReceived,
     Event,
+    FencePassed,
     FramesReceived,
+    IntakeLost,
     LinkConnected,
     LinkLost,
+    LocallyPublished,
+    Parked,
+    ParkedReceived,
     PublishesReceived,
     RecordReceived,
     RecordsRead,
@@ -31,6 +54,7 @@ from mqloom.core.publication import Incoming
 from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord
 from mqloom.gateway.node import Node
 
@@ -69,6 +93,12 @@ class GatewayDriver:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.ready = asyncio.Event()
         self._own: MqttConnection | None = None
+        self._intake: MqttConnection | None = None
+        self._is_held = True
+        self._receipts: dict[int, tuple[int, int]] = {}
+        self._next_receipt = itertools.count(1)
+        self._published: list[int] = []
+        self._parks: dict[GatewayId, ParkDriver] = {}
         self._links: dict[GatewayId, MqttConnection] = {}
         self._neighbour_alive = dict.fromkeys(neighbours, True)
         self._neighbour_epoch = dict.fromkeys(neighbours, 0)
@@ -91,15 +121,25 @@ class GatewayDriver:
             self._ended.set_result(None)
 
     def _open(self) -> None:
+        self._own = MqttConnection(self._own_plan(), self._log)
+        self._own.open()
+        self._intake = MqttConnection(self._intake_plan(), self._log)
+        self._intake.pause()
+        self._intake.open()
+        for neighbour, address in self._neighbours.items():
+            self._parks[neighbour] = ParkDriver(self._address, self._gateway, neighbour, self._parked, self._log)
+            self._links[neighbour] = MqttConnection(self._link_plan(neighbour, address), self._log)
+            self._links[neighbour].open()
+
+    def _own_plan(self) -> ConnectionPlan:
         status = layout.status(self._gateway)
-        plan = ConnectionPlan(
+        return ConnectionPlan(
             address=self._address,
-            client_id=f"mqloom-{self._gateway}",
+            client_id=f"mqloom-{self._gateway}-control",
             clean_session=False,
             subscriptions=[
-                *((topics, 1) for topics in self._data),
                 (layout.records(self._gateway), 1),
-                *((topics, 1) for topics in layout.links(self._gateway)),
+                *((topics, 0) for topics in layout.links(self._gateway)),
                 (status, 1),  # last: when our own comes back, all records before it have
             ],
             on_messages=self._received,
@@ -109,22 +149,33 @@ class GatewayDriver:
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
         )
-        self._own = MqttConnection(plan, self._log)
-        self._own.open()
-        for neighbour, address in self._neighbours.items():
-            plan = ConnectionPlan(
-                address=address,
-                client_id=f"mqloom-{self._gateway}-to-{neighbour}",
-                clean_session=True,
-                subscriptions=[(layout.status(neighbour), 0)],
-                on_messages=partial(self._neighbour_status, neighbour),
-                on_up=partial(self._link_up, neighbour),
-                on_down=partial(self._link_down, neighbour),
-                on_drop=partial(self._dropped, "link_frames_dropped"),
-                on_room=self._look_for_room,
-            )
-            self._links[neighbour] = MqttConnection(plan, self._log)
-            self._links[neighbour].open()
+
+    def _intake_plan(self) -> ConnectionPlan:
+        return ConnectionPlan(
+            address=self._address,
+            client_id=f"mqloom-{self._gateway}",
+            clean_session=False,
+            subscriptions=[(topics, 1) for topics in self._data],
+            on_messages=self._taken_in,
+            on_up=self._look_whether_ready,
+            on_down=lambda problem: None,
+            on_broken=self._intake_lost,
+            acknowledges=False,
+            on_drop=partial(self._dropped, "local_publishes_dropped"),
+        )
+
+    def _link_plan(self, neighbour: GatewayId, address: BrokerAddress) -> ConnectionPlan:
+        return ConnectionPlan(
+            address=address,
+            client_id=f"mqloom-{self._gateway}-to-{neighbour}",
+            clean_session=True,
+            subscriptions=[(layout.ack(neighbour, self._gateway), 0), (layout.status(neighbour), 0)],
+            on_messages=partial(self._link_received, neighbour),
+            on_up=partial(self._link_up, neighbour),
+            on_down=partial(self._link_down, neighbour),
+            on_drop=partial(self._dropped, "link_frames_dropped"),
+            on_room=self._look_for_room,
+        )
 
     async def _with_telemetry(self) -> None:
         while not self._ended.done():
@@ -139,8 +190,10 @@ class GatewayDriver:
         if self._own is not None:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
-        connections = [connection for connection in (self._own, *self._links.values()) if connection is not None]
-        await asyncio.gather(*(connection.close() for connection in connections))
+        connections = [each for each in (self._own, self._intake, *self._links.values()) if each is not None]
+        await asyncio.gather(
+            *(connection.close() for connection in connections), *(park.stop() for park in self._parks.values())
+        )
 
     def _status(self, *, alive: bool) -> Status:
         return Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
@@ -153,7 +206,52 @@ class GatewayDriver:
         if not self._started:
             self._started = True
             self._handle(Started())
-        self.ready.set()
+        self._look_whether_ready()
+
+    def _look_whether_ready(self) -> None:
+        if self._own is not None and self._own.is_up and self._intake is not None and self._intake.is_up:
+            self.ready.set()
+
+    def _taken_in(self, batch: Sequence[Received]) -> None:
+        """Hand publications to the node; what is no data any more is acknowledged at once."""
+        incoming = []
+        for each in batch:
+            if not self._is_ours(each.topic):
+                if each.qos:
+                    assert self._intake is not None
+                    self._intake.acknowledge(each.token)
+                continue
+            receipt = 0
+            if each.qos:
+                receipt = next(self._next_receipt)
+                self._receipts[receipt] = each.token
+            incoming.append(
+                Incoming(
+                    topic=each.topic,
+                    payload=each.payload,
+                    qos=each.qos,
+                    retain=each.retain,
+                    receipt=receipt,
+                    packet=each.token[1] if each.qos else 0,
+                    again=each.again,
+                )
+            )
+        if incoming:
+            self._handle(PublishesReceived(publications=tuple(incoming)))
+
+    def _intake_lost(self) -> None:
+        self._receipts.clear()
+        self._handle(IntakeLost())
+
+    def _parked(self, neighbour: GatewayId, parked: list[Parked]) -> None:
+        self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
+
+    def _link_received(self, neighbour: GatewayId, batch: Sequence[Received]) -> None:
+        status = [message for message in batch if message.topic == layout.status(neighbour)]
+        acks = tuple(message.payload for message in batch if message.topic == layout.ack(neighbour, self._gateway))
+        self._neighbour_status(neighbour, status)
+        if acks:
+            self._handle(AcksReceived(neighbour=neighbour, acks=acks))
 
     def _link_up(self, neighbour: GatewayId) -> None:
         if self._neighbour_alive[neighbour]:
@@ -189,6 +287,21 @@ class GatewayDriver:
             if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
                 self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
             self._correction = self._loop.call_at(self._status_at + STATUS_EVERY_S, self._say_status)
+        elif message.retain:
+            self._compare_epochs(message.payload)
+
+    def _compare_epochs(self, payload: bytes) -> None:
+        """End if an earlier run of ours had a larger epoch: neighbours would take whatever we say for old."""
+        try:
+            earlier = decode_status(payload)
+        except RecordError:
+            return
+        if earlier.gateway == self._gateway and earlier.epoch > self._epoch and not self._ended.done():
+            problem = (
+                f"gateway {self._gateway} ran here before with epoch {earlier.epoch}, now it would be {self._epoch}: "
+                "the clock has gone back. Set it, or delete the retained message on " + layout.status(self._gateway)
+            )
+            self._ended.set_exception(BrokerError(f"{self._address.host}:{self._address.port}", problem))
 
     def _say_status(self) -> None:
         assert self._own is not None
@@ -208,10 +321,8 @@ class GatewayDriver:
                 self._handle(event)
 
     def _kind(self, message: Received) -> tuple[str, str, bool]:
-        """Sort a message by its topic: data, a record (each by itself), or frames of one sender."""
+        """Sort a message by its topic: a record (each by itself), or frames of one sender."""
         topic = message.topic
-        if not topic.startswith(f"{layout.RESERVED}/"):
-            return ("data", "", False)
         try:
             if topic_matches(layout.records(self._gateway), topic):
                 return ("record", layout.record_client(self._gateway, topic), False)
@@ -226,14 +337,6 @@ class GatewayDriver:
 
     def _event(self, kind: tuple[str, str, bool], messages: Sequence[Received]) -> Event | None:
         what, who, urgent = kind
-        if what == "data":
-            return PublishesReceived(
-                publications=tuple(
-                    Incoming(topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain)
-                    for each in messages
-                    if self._is_ours(each.topic)
-                )
-            )
         if what == "record":  # only the last counts: a record is the whole wish
             return RecordReceived(client=ClientId(who), data=messages[-1].payload)
         if what == "status":
@@ -264,9 +367,9 @@ class GatewayDriver:
         self.node.counters.add(counter, reason)
 
     def _look_for_room(self) -> None:
-        """Take in again when nobody outward is crowded any more."""
-        if self._own is not None and not self._is_crowded():
-            self._own.resume()
+        """Take in again when nobody outward is crowded any more, and the node does not hold."""
+        if self._intake is not None and not self._is_held and not self._is_crowded():
+            self._intake.resume()
 
     def _is_crowded(self) -> bool:
         return any(each.is_crowded for each in (self._own, *self._links.values()) if each is not None)
@@ -277,8 +380,8 @@ class GatewayDriver:
         try:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
-            if self._own is not None and self._is_crowded():
-                self._own.pause()
+            if self._intake is not None and self._is_crowded():
+                self._intake.pause()
         except Exception as error:  # our own mistake: end, and let whoever started us see it
             self._ended.set_exception(error)
 
@@ -287,17 +390,61 @@ class GatewayDriver:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case PublishLocally():
-                assert self._own is not None
-                self._own.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain)
+                self._publish(effect)
             case SendFrame():
                 topic = layout.link(effect.neighbour, self._gateway, urgent=effect.urgent)
-                self._links[effect.neighbour].publish(topic, effect.frame, 0 if effect.urgent else 1)
+                self._links[effect.neighbour].publish(topic, effect.frame, 0)
+            case SendAck():
+                assert self._own is not None
+                self._own.publish(layout.ack(self._gateway, effect.neighbour), effect.ack, 0)
             case WakeAt():
                 if self._timer is not None:
                     self._timer.cancel()
                 self._timer = self._loop.call_at(effect.at, self._handle, Woke())
             case Log():
                 self._log.log(logging.getLevelNamesMapping()[effect.level.upper()], "%s", effect.text)
+            case OpenPark():
+                self._parks[effect.neighbour].open()
+            case ClosePark():
+                self._parks[effect.neighbour].close()
+            case AcknowledgeParked():
+                self._parks[effect.neighbour].acknowledge(effect.receipts)
+            case _:
+                self._carry_out_at_intake(effect)
+
+    def _carry_out_at_intake(self, effect: Acknowledge | PublishFence | HoldIntake | ReleaseIntake) -> None:
+        assert self._intake is not None
+        match effect:
+            case Acknowledge():
+                for receipt in effect.receipts:
+                    token = self._receipts.pop(receipt, None)
+                    if token is not None:
+                        self._intake.acknowledge(token)
+            case PublishFence():
+                passed = partial(self._handle, FencePassed(number=effect.number))
+                # In order with what was handed over: nothing is, while we hold; then it must wait too.
+                self._intake.publish(layout.fence(self._gateway), b"", 1, then=partial(self._intake.in_order, passed))
+            case HoldIntake():
+                self._is_held = True
+                self._intake.pause()
+            case ReleaseIntake():
+                self._is_held = False
+                self._look_for_room()
+
+    def _publish(self, effect: PublishLocally) -> None:
+        assert self._own is not None
+        then = partial(self._took_over, effect.number) if effect.number else None
+        self._own.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain, then=then)
+
+    def _took_over(self, number: int) -> None:
+        """Gather what the broker acknowledges in one go into one event."""
+        self._published.append(number)
+        if len(self._published) == 1:
+            self._loop.call_soon(self._tell_published)
+
+    def _tell_published(self) -> None:
+        numbers, self._published = tuple(self._published), []
+        self._handle(LocallyPublished(numbers=numbers))
 
 
 async def wait_until_ready(driver: GatewayDriver, timeout_s: float) -> None:

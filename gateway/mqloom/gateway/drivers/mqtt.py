@@ -1,11 +1,13 @@
 """One MQTT connection for an asyncio program: paho in its own thread, batches in the event loop, bounds on both sides.
 
 Inward: messages wait in a queue and are handed to the event loop in batches, so that a busy loop gets larger ones. A
-QoS 1 message is acknowledged when its batch has been handled, so that the broker's own window holds it back while we
-are slow or paused; QoS 0 messages past DRIVER_BACKLOG_MAX or DRIVER_BACKLOG_BYTES_MAX are dropped, and told.
-Outward: QoS 1 messages survive a reconnection. While the broker is there nothing is refused, but `is_crowded` says when
-more than half of LINK_QUEUE_MAX wait for it, so that whoever causes them can pause; while it is away, `publish` refuses
-past LINK_QUEUE_MAX.
+QoS 1 message is acknowledged when its batch has been handled, or, if the plan says so, when `acknowledge` is called;
+the broker's own window holds back more of them meanwhile. QoS 0 messages past DRIVER_BACKLOG_MAX or
+DRIVER_BACKLOG_BYTES_MAX are dropped, and told. A connection that breaks takes its waiting QoS 1 messages with it: the
+broker sends them again.
+Outward: QoS 1 messages survive a reconnection, QoS 0 ones do not. While the broker is there QoS 1 is not refused, but
+`is_crowded` says when more than half of LINK_QUEUE_MAX wait for it, so that whoever causes them can pause; past
+LINK_QUEUE_MAX `publish` refuses QoS 0, and QoS 1 too while the broker is away.
 paho's thread is never made to wait: it both reads and writes, and keeps the connection alive.
 A lost connection is tried again for ever, after 1 to 15 seconds, and so is a subscription that the broker refuses.
 """
@@ -39,13 +41,17 @@ SHORT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message from the broker; `token` tells for which connection and packet an acknowledgement would be."""
+    """A message from the broker; `token` tells for which connection and packet an acknowledgement would be.
+
+    `again` is MQTT's DUP: the broker has sent it before, on this connection or an earlier one of ours.
+    """
 
     topic: str
     payload: bytes
     qos: int
     retain: bool
     token: tuple[int, int] = (0, 0)
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,10 @@ class ConnectionPlan:
     on_messages: Callable[[list[Received]], None]
     on_up: Callable[[], None]
     on_down: Callable[[str], None]
+    on_broken: Callable[[], None] = field(default=lambda: None)
+    """A connection ended, even if it was never up; what it brought and was not acknowledged comes again."""
+    acknowledges: bool = True
+    """Whether messages are acknowledged when they have been handled; else somebody calls `acknowledge`."""
     will: tuple[str, bytes] | None = None
     on_drop: Callable[[str], None] = field(default=lambda reason: None)
     on_room: Callable[[], None] = field(default=lambda: None)
@@ -73,6 +83,8 @@ class MqttConnection:
         self._loop = asyncio.get_running_loop()
         self._backlog: deque[Received] = deque()
         self._backlog_bytes = 0
+        self._handed = 0  # messages that are in the backlog no more
+        self._behind: deque[tuple[int, Callable[[], None]]] = deque()
         self._lock = threading.Lock()
         self._scheduled = False
         self._paused = False
@@ -80,7 +92,8 @@ class MqttConnection:
         self._up = False
         self._up_since = 0.0
         self._connections = 0
-        self._pending = 0
+        self._pending: dict[int, Callable[[], None] | None] = {}  # QoS 1, by packet id: whom to tell
+        self._unsent: set[int] = set()  # QoS 0
         self._was_crowded = False
         self._client: paho.Client | None = self._build()
 
@@ -120,7 +133,7 @@ class MqttConnection:
         deadline = self._loop.time() + LEAVE_S_MAX
         while self._up and self._pending and self._loop.time() < deadline:
             await asyncio.sleep(0.01)
-        for _ in range(self._pending):
+        for _ in self._pending:
             self._plan.on_drop("closed")
         # Letting go of the client here lets it close its sockets now: we and it refer to each other.
         client, self._client = self._client, None
@@ -135,34 +148,62 @@ class MqttConnection:
     @property
     def is_crowded(self) -> bool:
         """Whether so much waits for a broker that is there that more should be held back; `on_room` says when not."""
-        return self._up and self._pending > LINK_QUEUE_MAX // 2
+        return self._up and max(len(self._pending), len(self._unsent)) > LINK_QUEUE_MAX // 2
 
-    def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> bool:
-        """Hand a message over; False when it cannot be taken, and `on_drop` has been told why."""
-        problem = self._publish(topic, payload, qos, retain=retain)
+    def publish(
+        self, topic: str, payload: bytes, qos: int, *, retain: bool = False, then: Callable[[], None] | None = None
+    ) -> bool:
+        """Hand a message over; False when it cannot be taken, and `on_drop` has been told why.
+
+        `then` is called when the broker has acknowledged it (QoS 1).
+        """
+        problem = self._publish(topic, payload, qos, retain=retain, then=then)
         if problem:
             self._plan.on_drop(problem)
         return not problem
 
-    def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool) -> str:
-        if self._client is None:
-            return "closed"
-        if self._pending >= (PENDING_MAX if self._up else LINK_QUEUE_MAX):
-            return "queue full"
-        if qos == 0 and not self._client.is_connected():
-            return "not connected"
-        if qos:
-            self._pending += 1
+    def _publish(self, topic: str, payload: bytes, qos: int, *, retain: bool, then: Callable[[], None] | None) -> str:
+        problem = self._problem(qos)
+        if problem or self._client is None:
+            return problem or "closed"
         try:
             info = self._client.publish(topic, payload, qos, retain)
         except ValueError:  # a topic or size that MQTT does not allow
-            info = None
-        if info is not None and info.rc in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
-            self._was_crowded = self._was_crowded or self.is_crowded
-            return ""
+            return "invalid"
+        if info.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
+            return "queue full"
+        # Its acknowledgement is told by the event loop, where we are: it cannot have been told yet.
         if qos:
-            self._pending -= 1
-        return "invalid" if info is None else "queue full"
+            self._pending[info.mid] = then
+        else:
+            self._unsent.add(info.mid)
+        self._was_crowded = self._was_crowded or self.is_crowded
+        return ""
+
+    def _problem(self, qos: int) -> str:
+        if self._client is None:
+            return "closed"
+        if not qos and not self._client.is_connected():
+            return "not connected"
+        limit = PENDING_MAX if qos and self._up else LINK_QUEUE_MAX
+        return "queue full" if len(self._pending if qos else self._unsent) >= limit else ""
+
+    def acknowledge(self, token: tuple[int, int]) -> None:
+        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+        connection, packet = token
+        if self._client is not None and connection == self._connections:
+            self._client.ack(packet, 1)
+
+    def in_order(self, function: Callable[[], None]) -> None:
+        """Call a function when all messages are handed over that have come by now; never, if the connection breaks."""
+        with self._lock:
+            place = self._handed + len(self._backlog)
+        self._behind.append((place, function))
+        self._call_behind()
+
+    def _call_behind(self) -> None:
+        while self._behind and self._behind[0][0] <= self._handed:
+            self._behind.popleft()[1]()
 
     def pause(self) -> None:
         """Hand nothing over, and acknowledge nothing, until `resume`."""
@@ -205,14 +246,16 @@ class MqttConnection:
     def _on_disconnect(
         self, _: paho.Client, __: object, ___: paho.DisconnectFlags, reason: ReasonCode, ____: Properties | None
     ) -> None:
+        self._soon(self._broke, self._connections)
         self._soon(self._fell, f"the connection was lost ({reason})")
 
-    def _on_publish(self, _: paho.Client, __: object, ___: int, ____: ReasonCode, _____: Properties) -> None:
-        self._soon(self._published)
+    def _on_publish(self, _: paho.Client, __: object, packet: int, ___: ReasonCode, ____: Properties) -> None:
+        self._soon(self._published, packet)
 
     def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
         token = (self._connections, message.mid)
-        received = Received(message.topic, bytes(message.payload), message.qos, message.retain, token)
+        payload = bytes(message.payload)
+        received = Received(message.topic, payload, message.qos, message.retain, token, message.dup)
         with self._lock:
             full = len(self._backlog) >= DRIVER_BACKLOG_MAX or self._backlog_bytes >= DRIVER_BACKLOG_BYTES_MAX
             if full and not received.qos:
@@ -237,26 +280,40 @@ class MqttConnection:
         with self._lock:
             count = min(len(self._backlog), DRIVER_BATCH_MAX)
             batch = [self._backlog.popleft() for _ in range(count)]
+            self._handed += count
             self._backlog_bytes -= sum(len(message.payload) for message in batch)
             self._scheduled = bool(self._backlog)
             again = self._scheduled
         if batch and not self._closing:
             self._plan.on_messages(batch)
-            self._acknowledge(batch)
+            if self._plan.acknowledges:
+                for message in batch:
+                    if message.qos:
+                        self.acknowledge(message.token)
+        self._call_behind()
         if again:
             self._loop.call_soon(self._hand_over)
 
-    def _acknowledge(self, batch: Sequence[Received]) -> None:
-        for message in batch:
-            connection, packet = message.token
-            if message.qos and self._client is not None and connection == self._connections:
-                self._client.ack(packet, message.qos)
-
-    def _published(self) -> None:
-        self._pending = max(0, self._pending - 1)
-        if self._was_crowded and self._pending <= LINK_QUEUE_MAX // 4:
+    def _published(self, packet: int) -> None:
+        self._unsent.discard(packet)
+        then = self._pending.pop(packet, None)
+        if then is not None and not self._closing:
+            then()
+        if self._was_crowded and max(len(self._pending), len(self._unsent)) <= LINK_QUEUE_MAX // 4:
             self._was_crowded = False
             self._plan.on_room()
+
+    def _broke(self, connection: int) -> None:
+        """A connection ended: what it had brought comes again, what was on its way out of QoS 0 does not."""
+        self._unsent.clear()
+        self._behind.clear()
+        with self._lock:
+            kept = [each for each in self._backlog if not each.qos or each.token[0] > connection]
+            self._handed += len(self._backlog) - len(kept)
+            self._backlog = deque(kept)
+            self._backlog_bytes = sum(len(message.payload) for message in kept)
+        if not self._closing:
+            self._plan.on_broken()
 
     def _refused(self, topics: Sequence[str]) -> None:
         """Ask again later: an operator may be mending the broker's access list right now."""
