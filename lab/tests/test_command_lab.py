@@ -99,18 +99,20 @@ def test_a_seed_that_is_no_number_and_no_subcommand_are_misuse(capsys: pytest.Ca
     assert "list" in capsys.readouterr().err
 
 
-def json_of(name: str, hash_seed: str) -> bytes:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+def started(name: str, hash_seed: str) -> subprocess.Popen[bytes]:
     words = ["lab", "run", name, "--quick", "--json", "--seed", "3"]
     script = f"import sys; from mqloom.core.command import main; sys.exit(main({words!r}))"
-    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True).stdout
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("name", [each.name for each in EXPERIMENTS if not each.measures_time])
 def test_the_same_seed_gives_the_same_bytes_whatever_the_order_of_sets(name: str) -> None:
-    first, second = json_of(name, "1"), json_of(name, "2")
+    processes = [started(name, hash_seed) for hash_seed in ("1", "2")]
+    first, second = (process.communicate()[0] for process in processes)
     assert first == second
     assert json.loads(first)["experiment"] == name
+    assert [process.returncode for process in processes] == [0, 0]
 
 
 @pytest.mark.parametrize("name", [each.name for each in EXPERIMENTS])

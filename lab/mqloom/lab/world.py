@@ -168,8 +168,8 @@ class World:
         publisher.publish(sent)
 
     def _taken_in(self, payload: bytes) -> None:
-        sent = self._sent[payload]
-        if sent.taken_in_at is None:
+        sent = self._sent.get(payload)  # None: an experiment published it without the plan
+        if sent is not None and sent.taken_in_at is None:
             sent.taken_in_at = self.clock.now
 
     # ---- running -------------------------------------------------------------------------------------------------
