@@ -6,17 +6,17 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mqloom.lab.experiment import Tell
 from mqloom.lab.progress import progress_bar
-from mqloom.lab.storm import RunReport, StormReport, replay_command, run_storm
+
+if TYPE_CHECKING:  # `--help` need not load a whole federation
+    from mqloom.lab.storm import RunReport, StormReport
 
 RUNS_MAX: Final = 1_000_000
-
-RunStorm = Callable[..., StormReport]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the storm; 1 if a checker found anything."""
+    from mqloom.lab.storm import run_storm  # noqa: PLC0415 - as above
+
     return storm(arguments, run_storm)
 
 
-def storm(arguments: argparse.Namespace, run_storm: RunStorm) -> int:
+def storm(arguments: argparse.Namespace, run_storm: "Callable[..., StormReport]") -> int:
     """Do what `mqloom lab storm` does, with a storm of one's own."""
     told: list[str] = []
     try:
@@ -51,8 +53,10 @@ def storm(arguments: argparse.Namespace, run_storm: RunStorm) -> int:
     return 1 if report.failed else 0
 
 
-def as_json(report: StormReport) -> dict[str, object]:
+def as_json(report: "StormReport") -> dict[str, object]:
     """Return what `--json` prints: the sums, what was found and how to see it again, and every run."""
+    from mqloom.lab.storm import replay_command  # noqa: PLC0415 - as above
+
     sums: dict[str, object] = msgspec.to_builtins(report)
     runs = sums.pop("reports")
     failures = [
@@ -63,7 +67,7 @@ def as_json(report: StormReport) -> dict[str, object]:
     return {**sums, "ok": not report.failed, "failures": failures, "reports": runs}
 
 
-def _move(tell: Tell, seed: int, runs: int, report: RunReport) -> None:
+def _move(tell: Tell, seed: int, runs: int, report: "RunReport") -> None:
     tell((report.seed - seed + 1) / runs, f"seed {report.seed}: {report.topology} of {report.gateways}")
 
 

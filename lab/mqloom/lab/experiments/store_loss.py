@@ -5,9 +5,10 @@ and C is down for half a minute, so that B's gateway parks on its own broker wha
 broker ends, and is back two seconds later: once with its store, and once, with the same seed, without.
 
 With its store nothing may be lost. Without it there may be lost, of what had been taken over, only what was in that
-store at the end: parked for C, or handed to B's gateway or subscriber and not yet acknowledged. The bound is exactly
-that: publications in the store, each counted for every subscriber who waited for it. What else somebody misses is a
-mistake. The sooner the store is lost after the link, the less is in it.
+store at the end: parked for C, or handed to B's gateway or subscriber and not yet acknowledged; and what the broker
+then takes over for a subscriber that it no longer knows, until that subscribes again. The bound is exactly that, each
+publication counted for every subscriber who waited for it. What else somebody misses is a mistake. The sooner the store
+is lost after the link, the less is in it.
 """
 
 from dataclasses import dataclass
