@@ -86,6 +86,14 @@ def test_an_experiment_without_a_picture_says_so(mine: str, capsys: pytest.Captu
     assert not Path("coin.png").exists()
 
 
+def test_a_run_that_returns_no_report_is_a_clear_error(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.py").write_text(Path(mine).read_text().replace("    return Report", "    return 5\n    Report"))
+    assert main(["lab", "run", str(tmp_path / "other.py")]) == 1
+    assert "its run returned a int, not a Report" in capsys.readouterr().err
+
+
 def test_an_unknown_experiment_is_a_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "run", "seen-memroy"]) == 1
     assert (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mqloom.lab.experiment import Report
 from mqloom.lab.plotting import PlotError, check_plot
 from mqloom.lab.progress import progress_bar
 from mqloom.lab.report_view import as_json, view
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the experiment; 1 if a target is missed. Raises ExperimentError, PlotError."""
-    from mqloom.lab.catalogue import find  # noqa: PLC0415 - `--help` need not load all experiments
+    from mqloom.lab.catalogue import ExperimentError, find  # noqa: PLC0415 - `--help` need not load all experiments
     from mqloom.lab.report_plot import draw  # noqa: PLC0415 - as above
 
     if arguments.plot is not None:
@@ -30,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = find(arguments.name)
     with progress_bar(experiment.name) as tell:
         report = experiment.run(arguments.seed, arguments.quick, tell)
+    if not isinstance(report, Report):  # files of users are not checked by mypy
+        raise ExperimentError(arguments.name, f"its run returned a {type(report).__name__}, not a Report")
     console = Console(highlight=False)
     if arguments.json:
         answer = as_json(experiment, arguments.seed, arguments.quick, report)
