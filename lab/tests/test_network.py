@@ -42,7 +42,6 @@ def test_a_channel_keeps_the_order_however_much_the_latency_varies(seed: int) ->
         connection.to_broker.send(packet)
     clock.run(10)
     assert broker.payloads() == list(range(50))
-    assert connection.to_broker.under_way == 0
     times = [at for at, _ in broker.heard]
     assert times == sorted(times)
     assert times[0] >= 0.01

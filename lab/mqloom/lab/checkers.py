@@ -162,10 +162,6 @@ def at_rest(world: World) -> Iterator[str]:
     """Yield what is not as it should be when everything is mended and nothing happens any more."""
     yield from world.unsettled()
     yield from invariants(world)
-    for name, subscriber in world.subscribers.items():
-        missing = set(subscriber.life.wishes) - set(subscriber.life.established)
-        if missing and not subscriber.is_over:
-            yield f"{name} was never told that {', '.join(sorted(missing))} is established"
 
 
 def when_all_have_left(world: World) -> Iterator[str]:

@@ -201,9 +201,7 @@ class SubscriberModel:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Deliver():
-                number = self._number_of(effect.publication.payload)
-                self.life.delivered.append((self._place.clock.now, number, effect.names))
-                self._tell(self.life.client, f"gets p{number} {effect.publication.id} for {', '.join(effect.names)}")
+                self._deliver(effect)
             case Subscribe():
                 if self.endpoint.is_up:
                     self._awaits = self.endpoint.subscribe(effect.topic, effect.qos)
@@ -219,6 +217,12 @@ class SubscriberModel:
                 self._end(effect.problem)
             case Finished():
                 self._end("")
+
+    def _deliver(self, effect: Deliver) -> None:
+        number = self._number_of(effect.publication.payload)
+        self.life.delivered.append((self._place.clock.now, number, effect.names))
+        if self._place.watch is not None:  # a text for each delivery takes time
+            self._tell(self.life.client, f"gets p{number} {effect.publication.id} for {', '.join(effect.names)}")
 
     def _end(self, problem: str) -> None:
         """The core is done: leave, and let the broker forget the session. After a failure, begin anew."""

@@ -11,17 +11,21 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from mqloom.lab.clock import Clock
 from mqloom.lab.packets import Packet, Publish, bytes_of
 
-Deliver = Callable[["Connection", list[Packet]], None]
+PUBLICATION: Final = b'"id":'
+"""In every publication of the lab, and once: they are numbered."""
 
 
 @dataclass(slots=True)
 class Quality:
-    """How a path behaves: seconds, bytes a second (0: no bound), and shares of QoS 0 messages that suffer."""
+    """How a path behaves: seconds, bytes a second (0: no bound), and shares of QoS 0 messages that suffer.
+
+    With `tick_s` things arrive at multiples of it only, and so more of them together: as with a busy event loop.
+    """
 
     latency_s: float = 0.001
     jitter_s: float = 0.0
@@ -29,6 +33,7 @@ class Quality:
     duplicated: float = 0.0
     delayed: float = 0.0
     delay_s: float = 0.0
+    tick_s: float = 0.0
 
 
 class End(Protocol):
@@ -45,7 +50,10 @@ class End(Protocol):
 
 @dataclass(slots=True)
 class Traffic:
-    """What crossed all connections of a world."""
+    """What crossed all connections of a world.
+
+    A hop is a message that crosses a connection; of a frame or an envelope each publication in it is one.
+    """
 
     hops: int = 0
     packets: int = 0
@@ -90,7 +98,6 @@ class Channel:
     traffic: Traffic
     deliver: Callable[[list[Packet]], None]
     is_dead: bool = False
-    under_way: int = 0
     _batch: list[Packet] | None = None
     _batch_at: float = 0.0
     _free_at: float = 0.0
@@ -107,12 +114,13 @@ class Channel:
         if quality.bytes_s:
             self._free_at = max(self._free_at, self.clock.now) + bytes_of(packet) / quality.bytes_s
             at = max(at, self._free_at + quality.latency_s)
+        if quality.tick_s:
+            at = (at // quality.tick_s + 1.0) * quality.tick_s
         if (quality.duplicated or quality.delayed) and self._suffers(packet, at):
             return
         self._send_at(packet, at)
 
     def _send_at(self, packet: Packet, at: float) -> None:
-        self.under_way += 1
         if self._batch is not None and at <= self._batch_at:
             self._batch.append(packet)
             return
@@ -125,10 +133,8 @@ class Channel:
             return False
         quality, randomness = self.path.quality, self.path.randomness
         if randomness.random() < quality.duplicated:
-            self.under_way += 1
             self.clock.at(at + quality.delay_s * randomness.random(), partial(self._arrive, [packet]))
         if randomness.random() < quality.delayed:
-            self.under_way += 1
             self.clock.at(at + quality.delay_s * randomness.random(), partial(self._arrive, [packet]))
             return True
         return False
@@ -136,15 +142,14 @@ class Channel:
     def _arrive(self, batch: list[Packet]) -> None:
         if self._batch is batch:
             self._batch = None
-        self.under_way -= len(batch)
         traffic = self.traffic
         if self.is_dead:
             traffic.lost += len(batch)
             return
         traffic.packets += len(batch)
         for packet in batch:
-            if isinstance(packet, Publish):
-                traffic.hops += 1
+            if type(packet) is Publish:
+                traffic.hops += packet.payload.count(PUBLICATION) or 1
                 traffic.bytes += len(packet.payload)
         self.deliver(batch)
 

@@ -58,6 +58,7 @@ class Options:
     broker_output: Capacity | None = None
     gateway_intake: Capacity | None = None
     traced: bool = False
+    tick_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ class World:
     def _place(self, path: str, broker: str, latency_s: float) -> Place:
         """Return the place of whoever reaches a broker by a path of this name."""
         if path not in self.paths:
-            quality = Quality(latency_s=latency_s, jitter_s=latency_s)
+            quality = Quality(latency_s=latency_s, jitter_s=latency_s, tick_s=self.options.tick_s)
             self.paths[path] = Path(path, quality, self.plan.randomness(f"path {path}"))
         watch = None if self.trace is None else partial(self.trace.watch, broker=f"@{broker}")
         randomness = self.plan.randomness(f"place {path}")
@@ -143,9 +144,7 @@ class World:
     def _subscriber(self, plan: SubscriberPlan) -> SubscriberModel:
         wishes = {name: Wish(topics=topics, where=where) for name, (topics, where) in plan.wishes.items()}
         place = self._place(f"{plan.name}~", plan.gateway, 0.001)
-        return SubscriberModel(
-            plan.name, GatewayId(plan.gateway), wishes, place, lambda payload: numbers_in(payload)[0], self.tell
-        )
+        return SubscriberModel(plan.name, GatewayId(plan.gateway), wishes, place, self._number_of, self.tell)
 
     def _schedule(self) -> None:
         for gateway in self.gateways.values():
@@ -166,6 +165,10 @@ class World:
         sent = Sent(plan.number, plan.topic, plan.attributes, publisher.gateway, payload, qos=plan.qos)
         self.sent[plan.number] = self._sent[payload] = sent
         publisher.publish(sent)
+
+    def _number_of(self, payload: bytes) -> int:
+        sent = self._sent.get(payload)
+        return -1 if sent is None else sent.number
 
     def _taken_in(self, payload: bytes) -> None:
         sent = self._sent.get(payload)  # None: an experiment published it without the plan
@@ -195,10 +198,7 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
-            if not subscriber.is_over and not subscriber.endpoint.is_up:
-                yield f"subscriber {name} is not connected"
-            if subscriber.endpoint.pending:
-                yield f"subscriber {name}: {subscriber.endpoint.pending} messages without PUBACK"
+            yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber))
         for broker in self.brokers.values():
             for client_id, session in broker.sessions.items():
                 held = len(session.in_flight) + len(session.queue)
@@ -241,6 +241,16 @@ class World:
                 gateway.node.check()
         for subscriber in self.subscribers.values():
             subscriber.core.check()
+
+
+def _unsettled_subscriber(subscriber: SubscriberModel) -> Iterator[str]:
+    missing = set(subscriber.life.wishes) - set(subscriber.life.established)
+    if not subscriber.is_over and not subscriber.endpoint.is_up:
+        yield "is not connected"
+    elif not subscriber.is_over and missing:
+        yield f"was never told that {', '.join(sorted(missing))} is established"
+    if subscriber.endpoint.pending:
+        yield f"has {subscriber.endpoint.pending} messages without PUBACK"
 
 
 def _state(endpoint: Endpoint) -> str:
