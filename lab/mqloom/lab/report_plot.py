@@ -36,6 +36,7 @@ def _panel(axes: Any, panel: Panel) -> None:
             x, y = zip(*curve.points, strict=True)
             style = {"color": "#777777", "linestyle": "--"} if curve.kind == "bound" else {"color": next(colours)}
             axes.plot(x, y, label=curve.name, linewidth=1.6, **style)
+    axes.margins(y=0.15)  # room for names of spans
     if panel.logarithmic:
         axes.set_yscale("log")
     else:

@@ -168,7 +168,9 @@ class World:
 
     def _number_of(self, payload: bytes) -> int:
         sent = self._sent.get(payload)
-        return -1 if sent is None else sent.number
+        if sent is not None:
+            return sent.number
+        return next(iter(numbers_in(payload)), -1)  # an experiment published it without the plan
 
     def _taken_in(self, payload: bytes) -> None:
         sent = self._sent.get(payload)  # None: an experiment published it without the plan
