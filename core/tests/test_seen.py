@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import SEEN_WINDOW
-from mqloom.core.seen import Seen
+from mqloom.core.seen import TRIM_MIN, Seen
 
 A, B = GatewayId("A"), GatewayId("B")
 arrivals = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 2), st.integers(0, 60)), max_size=200)
@@ -79,14 +79,22 @@ def test_a_mark_that_follows_closely_keeps_memory_small() -> None:
     seen = Seen()
     for sequence in range(SEEN_WINDOW):
         assert seen.first_time(A, 1, sequence, low_water=max(0, sequence - 10))
-    assert len(seen) <= 1_024
+    assert len(seen) <= 2 * 11
+
+
+def test_of_many_origins_little_is_kept_though_each_is_heard_of_rarely() -> None:
+    seen = Seen()
+    for sequence in range(0, 10_000, 100):
+        for number in range(100):
+            assert seen.first_time(GatewayId(f"G{number}"), 1, sequence, low_water=max(0, sequence - 500))
+    assert len(seen) <= 100 * TRIM_MIN
 
 
 def test_far_jumps_leave_nothing_behind_for_long() -> None:
     seen = Seen(window=10)
     for step in range(5_000):
         assert seen.first_time(A, 1, step * 1_000, low_water=0)
-    assert len(seen) <= 1_024
+    assert len(seen) <= TRIM_MIN
 
 
 def test_past_the_bound_the_origin_unheard_of_for_longest_is_forgotten() -> None:

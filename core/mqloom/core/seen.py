@@ -20,6 +20,9 @@ from mqloom.core.publication import Publication
 EPOCHS_MAX: Final = 8
 """Epochs remembered of one origin; past that the oldest is forgotten."""
 
+TRIM_MIN: Final = 16
+"""Sequences of an origin at which those below its floor are forgotten; later whenever their number has doubled."""
+
 Print = int
 """What a publication and its repeat have in common. Never leaves this process, so that Python's own hash will do."""
 
@@ -127,7 +130,7 @@ class _Epoch:
         self.floor = 0
         self.above: dict[int, Print | None] = {}
         self.repeats: dict[Print, int] = {}
-        self.trim_at = 1_024
+        self.trim_at = TRIM_MIN
 
     def first_time(self, sequence: int, low_water: int, window: int, print_: Print | None) -> bool:
         if sequence < self.floor or sequence in self.above:
@@ -138,5 +141,5 @@ class _Epoch:
         if len(self.above) >= self.trim_at:
             self.above = {known: print_ for known, print_ in self.above.items() if known >= self.floor}
             self.repeats = {print_: known for print_, known in self.repeats.items() if known >= self.floor}
-            self.trim_at = max(1_024, 2 * len(self.above))
+            self.trim_at = max(TRIM_MIN, 2 * len(self.above))
         return True

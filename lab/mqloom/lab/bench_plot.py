@@ -1,12 +1,10 @@
 """Draws events per second over the number of subscriptions."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from math import exp, log
 from pathlib import Path
 from typing import Final
 
-from mqloom.core.errors import LocalError
 from mqloom.lab.bench_match import Result
 from mqloom.lab.peers import OURS
 
@@ -30,20 +28,6 @@ _OTHERS: Final = {
     ("rtree", "batched"): ("#E69F00", "D"),
     ("boost r-tree", "one by one"): ("#000000", "^"),
 }
-
-
-class PlotError(LocalError):
-    """No picture can be drawn here."""
-
-
-def check_plot(path: Path) -> None:
-    """Raise PlotError, before minutes are spent on measuring, if nothing can be drawn or written there."""
-    if find_spec("matplotlib") is None:
-        raise PlotError("--plot needs matplotlib: pip install 'mqloom[plot]'")
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise PlotError(f"--plot {path}: the name of the picture ends in .png, .svg or .pdf")
-    if not path.resolve().parent.is_dir():
-        raise PlotError(f"--plot {path}: there is no folder {path.resolve().parent}")
 
 
 def curves_of(results: Sequence[Result]) -> dict[tuple[str, str], Curve]:

@@ -16,7 +16,7 @@ class SubscriberPlan(Struct, frozen=True, kw_only=True):
     name: str
     gateway: str
     wishes: dict[str, tuple[str, str]]
-    starts_at: float
+    starts_at: float = 1.0
     closes_at: float | None = None
 
 
@@ -45,14 +45,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     """A whole run."""
 
     seed: int
-    topology: str
+    topology: str = "own"
     gateways: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     publishers: dict[str, str]
     subscribers: tuple[SubscriberPlan, ...]
-    publications: tuple[PublicationPlan, ...]
-    faults: tuple[FaultPlan, ...]
-    length_s: float
+    publications: tuple[PublicationPlan, ...] = ()
+    faults: tuple[FaultPlan, ...] = ()
+    length_s: float = 60.0
     window: int = 20
     queue_max: int = 0
     link_latency_s: float = 0.01

@@ -215,7 +215,13 @@ def run_seed(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> RunReport
 
 
 def run_storm(
-    seed: int, runs: int, tell: Tell, *, traces: Path | None = None, kinds: Sequence[str] = tuple(faults.KINDS)
+    seed: int,
+    runs: int,
+    tell: Tell,
+    *,
+    traces: Path | None = None,
+    kinds: Sequence[str] = tuple(faults.KINDS),
+    after_each: Callable[[RunReport], None] = lambda report: None,
 ) -> StormReport:
     """Run the seeds from `seed` on; `tell` is given what a person should read, `traces` is where traces go."""
     reports = []
@@ -228,6 +234,7 @@ def run_storm(
             gc.collect()
             if report.findings:
                 explain(number, tell, traces, kinds)
+            after_each(report)
     finally:
         if collecting:
             gc.enable()
@@ -255,11 +262,16 @@ def summary(storm: StormReport) -> str:
     )
 
 
+def replay_command(seed: int) -> str:
+    """Return what to type to see a run again."""
+    return f"mqloom lab storm --runs 1 --seed {seed}"
+
+
 def explain(seed: int, tell: Tell, traces: Path | None, kinds: Sequence[str] = tuple(faults.KINDS)) -> None:
     """Tell how to replay a run that failed, what of it is enough to make it fail, and what happened in that."""
     plan = shrink(draw_plan(seed, kinds), lambda candidate: bool(run_plan(candidate)[0].findings))
     report, world = run_plan(plan, Options(traced=True))
-    tell(f"seed {seed} failed; replay it with: mqloom lab storm --runs 1 --seed {seed}")
+    tell(f"seed {seed} failed; replay it with: {replay_command(seed)}")
     tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {len(plan.subscribers)} subscribers, ")
     tell(f"  {len(plan.publications)} publications, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
     for finding in report.findings:

@@ -170,11 +170,13 @@ class World:
 
     def _number_of(self, payload: bytes) -> int:
         sent = self._sent.get(payload)
-        return -1 if sent is None else sent.number
+        if sent is not None:
+            return sent.number
+        return next(iter(numbers_in(payload)), -1)  # an experiment published it without the plan
 
     def _taken_in(self, payload: bytes) -> None:
-        sent = self._sent[payload]
-        if sent.taken_in_at is None:
+        sent = self._sent.get(payload)  # None: an experiment published it without the plan
+        if sent is not None and sent.taken_in_at is None:
             sent.taken_in_at = self.clock.now
 
     # ---- running -------------------------------------------------------------------------------------------------
