@@ -33,7 +33,7 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.publication import Publication
-from mqloom.core.wire import REFUSALS, VERSION, Frame, batches, decode, encode
+from mqloom.core.wire import REFUSALS, VERSION, Ack, Frame, batches, decode, decode_ack, encode, encode_ack
 
 A = GatewayId("A")
 KEY = SubscriptionKey(A, 1, 7)
@@ -47,7 +47,9 @@ EVERY_KIND: tuple[Message, ...] = (
     Synced(),
     Withdraw(KEY),
     Established(KEY),
+    Established(KEY, False),
     Publication(A, 1, 2, 0, 3, "stocks/a", b"\x00payload", 1, True, "text/plain", (("k", "v"),)),
+    Publication(A, 1, 2, 0, 3, "stocks/a", b"", 1, packet=65_535, repeat=True),
     Flush(A, 1, 2),
     Flushed(A, 1, 2),
     Control(A, 1, 2, 3, "pie", b"body"),
@@ -70,6 +72,8 @@ publications = st.builds(
     st.booleans(),
     st.text(max_size=10),
     st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=3).map(tuple),
+    st.integers(0, 65_535),
+    st.booleans(),
 )
 messages = st.one_of(
     publications,
@@ -77,7 +81,7 @@ messages = st.one_of(
     st.builds(Announce, keys, topics, st.text(max_size=20)),
     st.builds(Synced),
     st.builds(Withdraw, keys),
-    st.builds(Established, keys),
+    st.builds(Established, keys, st.booleans()),
     st.builds(Flush, names.map(GatewayId), numbers, numbers),
     st.builds(Flushed, names.map(GatewayId), numbers, numbers),
     st.builds(
@@ -216,6 +220,7 @@ MALFORMED = {
     "a publication with a long property": with_message(
         1, "A", 1, 2, 0, 0, "a", b"", 0, False, "", [["k" * (PROPERTY_LENGTH_MAX + 1), "v"]]
     ),
+    "a publication with a large packet id": with_message(1, "A", 1, 2, 0, 0, "a", b"", 0, False, "", [], 65_536, False),
     "an announcement with a long filter": with_message(3, ["A", 1, 2], "a", "x" * (FILTER_TEXT_MAX + 1)),
     "a withdrawal of no key": with_message(5, ["A", 1]),
     "a control publication with a large body": with_message(9, "A", 1, 2, 0, "pie", bytes(CONTROL_BYTES_MAX + 1)),
@@ -335,3 +340,58 @@ def test_a_batch_of_the_largest_messages_stays_under_the_bound_of_a_frame(what: 
 def test_a_full_batch_of_small_messages_with_the_longest_names_stays_under_the_bound() -> None:
     for batch in batches([LARGE["a name"], LARGE["a withdrawal"], LARGE["a wave"]] * FRAME_MESSAGES_MAX):
         assert len(encode(Frame(LARGE_KEY.gateway, Conversation(LAST, LAST), LAST, batch))) <= FRAME_BYTES_MAX
+
+
+# ---- acknowledgements --------------------------------------------------------------------------------------------
+
+
+def ack_reason(data: bytes) -> str:
+    with pytest.raises(FrameError) as caught:
+        decode_ack(data)
+    return caught.value.reason
+
+
+def ack_outcome(data: bytes) -> Ack | str:
+    try:
+        return decode_ack(data)
+    except FrameError as error:
+        return error.reason
+
+
+@given(st.builds(Ack, names.map(GatewayId), st.builds(Conversation, numbers, numbers), numbers, numbers))
+def test_any_acknowledgement_comes_back_as_it_was(ack: Ack) -> None:
+    assert decode_ack(encode_ack(ack)) == ack
+
+
+BAD_ACKS = {
+    "only a version": bytes([VERSION]),
+    "too few fields": packed("A", [1, 0], 0),
+    "an empty sender": packed("", [1, 0], 0, 0),
+    "a long sender": packed("A" * (ID_LENGTH_MAX + 1), [1, 0], 0, 0),
+    "a sender that is no UTF-8": bytes([VERSION]) + b"\x94\xa1\xff\x92\x01\x00\x00\x00",
+    "a negative count": packed("A", [1, 0], -1, 0),
+    "a count past 63 bits": packed("A", [1, 0], 0, 2**63),
+    "a count that is no number": packed("A", [1, 0], 0, "many"),
+    "a conversation of one number": packed("A", [1], 0, 0),
+    "a frame": encode(frame_of(*EVERY_KIND)),
+    "arrays within arrays": bytes([VERSION]) + b"\x91" * 100_000,
+    "more behind it": packed("A", [1, 0], 0, 0) + b"\x00",
+}
+
+
+@pytest.mark.parametrize("what", BAD_ACKS)
+def test_an_acknowledgement_with_a_value_outside_its_bounds_is_refused_as_malformed(what: str) -> None:
+    assert ack_reason(BAD_ACKS[what]) == "malformed"
+    assert decode_ack(packed("A", [1, 0], 2, 1)) == Ack(A, Conversation(1, 0), 2, 1)
+
+
+def test_an_acknowledgement_of_nothing_or_of_another_format_is_refused() -> None:
+    assert ack_reason(b"") == "empty"
+    assert ack_reason(bytes([VERSION + 1]) + packed("A", [1, 0], 0, 0)[1:]) == "version"
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_give_an_acknowledgement_or_a_frame_error(data: bytes) -> None:
+    for candidate in (data, bytes([VERSION]) + data):
+        ack = ack_outcome(candidate)
+        assert ack in REFUSALS or (isinstance(ack, Ack) and decode_ack(encode_ack(ack)) == ack)

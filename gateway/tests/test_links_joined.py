@@ -7,28 +7,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqloom.core.counters import Counters
-from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
-from mqloom.core.messages import Message, Withdraw
+from mqloom.core.ids import Conversation, GatewayId
 from mqloom.core.publication import Publication
-from mqloom.core.wire import decode
+from mqloom.core.wire import decode, decode_ack
+from mqloom.gateway.custody import Custody, FromBroker
+from mqloom.gateway.departures import Entry
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 
 US, THEM = GatewayId("US"), GatewayId("THEM")
-OURS = Conversation(1, 0)
-THEIRS = Conversation(1, 0)
-LATER = Conversation(1, 1)
-PUBLICATION = Publication(THEM, 1, 0, 0, 0, "t", b"")
-OPEN, CLOSE, DOUBT, GIVE_UP = LinkChange.OPEN, LinkChange.CLOSE, LinkChange.DOUBT, LinkChange.GIVE_UP
+OPEN, CLOSE, DOUBT = LinkChange.OPEN, LinkChange.CLOSE, LinkChange.DOUBT
 
 
 class Side:
-    """One side: its link, what it says in each conversation, and what it obeyed of the other's."""
+    """One side: its link, what it says in each conversation, and what it obeyed of the other's.
+
+    It says publications. Some of those it gets it takes care of at once, others only when it is told to.
+    """
 
     def __init__(self, name: GatewayId, other: GatewayId) -> None:
         self.name, self.other = name, other
         self.epoch = 0
-        self.channel: list[bytes] = []  # to the other side
+        self.channel: list[bytes] = []  # frames to the other side
+        self.acks: list[bytes] = []  # acknowledgements to the other side
         self.sent = 0
         self.said: dict[Conversation, int] = {}
         self.restart(0.0)
@@ -40,23 +41,30 @@ class Side:
         self.opened_in: Conversation | None = None
         self.doubted: Conversation | None = None
         self.obeyed: dict[Conversation, int] = {}
+        self.put_off: list[tuple[Conversation, int]] = []
+        self.unfinished: list[Entry] = []
         self.link.connected(now)
         self.send()
 
-    def send(self, messages: Sequence[Message] = ()) -> None:
-        for sent in self.link.pack(messages, self.now):
+    def send(self, entries: Sequence[Entry] = ()) -> None:
+        for sent in self.link.pack((), entries, self.now):
             self.channel.append(sent.frame)
+            self.sent += 1
+        ack = self.link.pack_ack(self.now)
+        if ack is not None:
+            self.acks.append(ack.ack)
             self.sent += 1
 
     def say(self, count: int = 1) -> None:
         """Say numbered things, if anybody listens."""
-        if self.link.state is not LinkState.UP:
-            return
-        conversation = self.link._conversation
-        for _ in range(count):
+        for _ in range(count if self.link.state is LinkState.UP else 0):
+            conversation = self.link._conversation
             number = self.said.get(conversation, 0)
             self.said[conversation] = number + 1
-            self.send([Withdraw(SubscriptionKey(self.name, conversation.epoch, number))])
+            publication = Publication(self.name, conversation.epoch, number, 0, 0, "t", b"", 1)
+            entry = Entry(publication, Custody().begin(FromBroker(number)))
+            self.unfinished.append(entry)
+            self.send([entry])
 
     def change(self, changes: Sequence[LinkChange]) -> None:
         for change in changes:
@@ -66,8 +74,12 @@ class Side:
             elif change is CLOSE:
                 assert self.opened_in is not None
                 self.opened_in = None
+                # What was not taken care of is given back, all of it and in order.
+                assert self.link.take_back() == self.unfinished
+                self.unfinished = []
         assert (self.link.state is LinkState.UP) == (self.opened_in is not None)
         assert self.opened_in in (None, self.link._conversation)
+        assert self.link.held == len(self.unfinished)
         self.link.check()
 
     def receive(self, data: bytes, now: float) -> None:
@@ -79,14 +91,51 @@ class Side:
             self.doubted = received.conversation
         self.change(changes)
         for message in messages:
-            if isinstance(message, Withdraw):
+            if isinstance(message, Publication):
                 # Only of the conversation that is followed, from its beginning, and without a gap.
                 assert received.conversation == self.doubted
                 expected = self.obeyed.get(received.conversation, 0)
-                assert message.key.number == expected
+                assert message.sequence == expected
                 self.obeyed[received.conversation] = expected + 1
+                self.put_off.append((received.conversation, received.sequence))
+                if expected % 3:
+                    self.take_care()
         if OPEN in changes:
             self.say()
+        self.send()
+
+    def receive_ack(self, data: bytes, now: float) -> None:
+        self.now = now
+        for entry in self.link.acknowledged(decode_ack(data), now):
+            assert entry is self.unfinished.pop(0)  # each once, and in order
+        self.change(())
+        self.send()
+
+    def take_care(self, count: int = 1) -> None:
+        for _ in range(min(count, len(self.put_off))):
+            self.link.taken_care_of(*self.put_off.pop())
+        self.link.check()
+
+    def step(self, kind: str, amount: int, now: float) -> None:
+        if kind == "lose":
+            del self.channel[:amount]
+        elif kind == "lose newest":
+            del self.channel[-amount:]
+        elif kind == "lose acks":
+            self.acks.clear()
+        elif kind == "repeat":
+            self.channel[:0] = self.channel[:1]
+        elif kind == "restart":
+            self.restart(now)
+        elif kind == "lost":
+            self.link.lost(now)
+        elif kind == "connected":
+            self.link.connected(now)
+        elif kind == "say":
+            self.say(amount)
+        else:
+            assert kind == "take care"
+            self.take_care(amount)
         self.send()
 
     def wake(self, now: float) -> None:
@@ -104,32 +153,20 @@ class Pair:
         self.sides = (Side(US, THEM), Side(THEM, US))
 
     def deliver(self, receiver: int) -> None:
-        channel = self.sides[1 - receiver].channel
-        if channel:
-            self.sides[receiver].receive(channel.pop(0), self.now)
+        sender = self.sides[1 - receiver]
+        if sender.channel:
+            self.sides[receiver].receive(sender.channel.pop(0), self.now)
+        if sender.acks:
+            self.sides[receiver].receive_ack(sender.acks.pop(0), self.now)
 
     def step(self, kind: str, which: int, amount: int) -> None:
-        side = self.sides[which]
         if kind == "deliver":
             for _ in range(amount):
                 self.deliver(which)
-        elif kind == "lose":
-            del side.channel[:amount]
-        elif kind == "lose newest":
-            del side.channel[-amount:]
-        elif kind == "repeat":
-            side.channel[:0] = side.channel[:1]
-        elif kind == "restart":
-            side.restart(self.now)
-        elif kind == "lost":
-            side.link.lost(self.now)
-        elif kind == "connected":
-            side.link.connected(self.now)
-            side.send()
-        elif kind == "say":
-            side.say(amount)
-        else:
+        elif kind == "wait":
             self.wait(amount)
+        else:
+            self.sides[which].step(kind, amount, self.now)
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -139,7 +176,7 @@ class Pair:
     def settle(self, seconds: int) -> None:
         for _ in range(seconds * 2):
             for _ in range(1_000):
-                if not any(side.channel for side in self.sides):
+                if not any(side.channel or side.acks for side in self.sides):
                     break
                 self.deliver(0)
                 self.deliver(1)
@@ -154,11 +191,13 @@ KINDS = [
     "deliver",
     "lose",
     "lose newest",
+    "lose acks",
     "repeat",
     "restart",
     "lost",
     "connected",
     "say",
+    "take care",
     "wait",
 ]
 steps = st.tuples(st.sampled_from(KINDS), st.integers(0, 1), st.integers(1, 6))
@@ -172,6 +211,10 @@ def judge(script: list[tuple[str, int, int]]) -> None:
         side.link.connected(pair.now)
         side.send()
     pair.settle(15)
+    for side in pair.sides:
+        side.take_care(len(side.put_off))
+        side.send()
+    pair.settle(1)
     sent = [side.sent for side in pair.sides]
     pair.settle(20)
     assert [side.sent for side in pair.sides] == sent, "something is still said"
@@ -181,11 +224,12 @@ def judge(script: list[tuple[str, int, int]]) -> None:
         conversation = side.link._conversation
         assert other.doubted == conversation
         assert other.obeyed[conversation] == side.said[conversation]
+        assert side.unfinished == []
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(steps, max_size=60))
-def test_whatever_happened_both_sides_are_up_again_and_nothing_old_is_obeyed(
+def test_whatever_happened_both_sides_are_up_again_and_everything_is_obeyed_once_and_acknowledged(
     script: list[tuple[str, int, int]],
 ) -> None:
     judge(script)

@@ -6,8 +6,11 @@ import pytest
 
 from mqloom.core.effects import SendFrame
 from mqloom.core.events import (
+    AcksReceived,
     FramesReceived,
     LinkConnected,
+    RecordsRead,
+    Started,
     Woke,
 )
 from mqloom.core.ids import Conversation, GatewayId
@@ -26,7 +29,7 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.records import Answer
-from mqloom.core.wire import Frame, encode
+from mqloom.core.wire import Ack, Frame, encode, encode_ack
 from mqloom.gateway.interfaces import (
     AgentEffect,
     AgentEvent,
@@ -34,6 +37,7 @@ from mqloom.gateway.interfaces import (
     ControlReceived,
 )
 from mqloom.gateway.links import LinkState
+from mqloom.gateway.node import Node
 from mqloom.lab.gate import (
     ANN,
     FIRST,
@@ -42,6 +46,8 @@ from mqloom.lab.gate import (
     B,
     Chatty,
     Gate,
+    acknowledged,
+    acks,
     answers,
     key,
     logs,
@@ -80,15 +86,68 @@ def test_a_neighbour_that_comes_up_is_told_everything() -> None:
     ]
 
 
-def test_a_neighbour_that_stays_away_is_not_waited_for_past_the_grace() -> None:
+def test_synced_is_said_only_when_everything_was_heard_from_the_others() -> None:
+    gate = Gate(parts_of(A, B))
+    for neighbour in (A, B):
+        gate.handle(LinkConnected(neighbour=neighbour))
+        gate.sequences[neighbour] = itertools.count()
+        assert Synced() not in sent(gate.hear(neighbour, Hello(FIRST, True)), neighbour)
+    effects = gate.hear(B, Announce(key(B, 1), "b/#", ""), Synced())
+    assert sent(effects, A) == [Announce(key(B, 1), "b/#", ""), Synced()]
+    assert sent(effects, B) == []
+    assert sent(gate.hear(A, Synced()), B) == [Synced()]
+    assert sent(gate.hear(A, Synced()), B) == []
+
+
+def test_synced_is_said_only_when_our_own_records_are_read() -> None:
+    node = Node(parts_of(A), 0.0)
+    node.handle(Started(), 0.0)
+    node.handle(LinkConnected(neighbour=A), 0.0)
+    hello = encode(Frame(A, FIRST, 0, (Hello(FIRST, True),)))
+    assert Synced() not in sent(node.handle(FramesReceived(sender=A, frames=(hello,)), 0.0), A)
+    assert sent(node.handle(RecordsRead(), 0.0), A) == [Synced()]
+
+
+def test_a_neighbour_that_begins_anew_is_told_synced_again() -> None:
+    gate = with_two()
+    gate.hear(B, Announce(key(B, 1), "b/#", ""))
+    hello = encode(Frame(A, Conversation(2, 0), 0, (Hello(None, True),)))
+    assert sent(gate.handle(FramesReceived(sender=A, frames=(hello,))), A) == [Hello(Conversation(2, 0), True)]
+    hello = encode(Frame(A, Conversation(2, 0), 0, (Hello(Conversation(1, 1), True),)))
+    assert sent(gate.handle(FramesReceived(sender=A, frames=(hello,))), A) == [
+        Hello(Conversation(2, 0), False),
+        Announce(key(B, 1), "b/#", ""),
+        Synced(),
+    ]
+
+
+def test_a_neighbour_that_stays_away_is_not_waited_for_past_the_grace_but_the_answer_is_partly() -> None:
     gate = Gate(parts_of(A, B)).up(A)
     gate.record(ANN, {"one": ("a/#", "")})
     gate.hear(A, Established(key(US, 1)))
     gate.now = LINK_GRACE_S
     effects = gate.handle(Woke())
-    assert answers(effects) == [Answer(answer="established", name="one")]
+    assert answers(effects) == [Answer(answer="established", name="one", partly=True)]
     assert any("B does not answer" in line for line in logs(effects))
     assert gate.node.link_states() == {A: LinkState.UP, B: LinkState.DOWN}
+    assert answers(gate.record(ANN, {"one": ("a/#", "")})) == [Answer(answer="established", name="one", partly=True)]
+    gate.up(B)
+    assert answers(gate.hear(B, Established(key(US, 1)))) == [Answer(answer="established", name="one")]
+    assert answers(gate.record(ANN, {"one": ("a/#", "")})) == [Answer(answer="established", name="one")]
+    assert gate.counted("subscriptions_established") == {"": 1, "partly": 1}
+
+
+def test_what_a_neighbour_established_partly_is_answered_partly_and_once_more_when_it_is_complete() -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.record(ANN, {"one": ("b/#", "")})
+    gate.hear(A, Established(key(US, 1)))
+    effects = gate.hear(B, Established(key(US, 1), False), Established(key(A, 1), False))
+    assert answers(effects) == [Answer(answer="established", name="one", partly=True)]
+    assert sent(effects, A) == [Established(key(A, 1), False)]
+    effects = gate.hear(B, Established(key(US, 1)), Established(key(A, 1)))
+    assert answers(effects) == [Answer(answer="established", name="one")]
+    assert sent(effects, A) == [Established(key(A, 1))]
 
 
 def test_a_neighbours_announcement_is_answered_through_us() -> None:
@@ -109,20 +168,35 @@ def test_an_announcement_that_does_not_parse_is_refused_and_the_rest_of_the_fram
     assert gate.counted("subscriptions_refused") == {"neighbour": 1}
 
 
-def test_a_frame_that_breaks_the_link_drops_what_it_had_announced_only_once_it_is_back() -> None:
+def test_a_frame_behind_a_gap_waits_for_the_one_that_was_lost() -> None:
     gate = with_two()
     gate.hear(A, Announce(key(A, 1), "a/#", ""), Announce(key(A, 2), "b/#", ""))
-    next(gate.sequences[A])  # a frame is lost
-    effects = gate.hear(A, Withdraw(key(A, 1)))
-    assert sent(effects, A) == [Hello(None, True)]
+    lost, behind = next(gate.sequences[A]), next(gate.sequences[A])
+    frames = {number: encode(Frame(A, FIRST, number, (Withdraw(key(A, number)),))) for number in (lost, behind)}
+    effects = gate.handle(FramesReceived(sender=A, frames=(frames[behind],)))
+    assert sent(effects, A) == []
+    assert acks(effects, A) == [(lost, lost)]
     assert gate.node.subscription_counts() == (0, 2)
-    frames = (
-        Frame(A, Conversation(1, 1), 0, (Hello(Conversation(1, 1), True),)),
-        Frame(A, Conversation(1, 1), 1, (Hello(Conversation(1, 1), False), Announce(key(A, 2), "b/#", ""), Synced())),
-    )
-    gate.handle(FramesReceived(sender=A, frames=tuple(map(encode, frames))))
-    assert gate.node.subscription_counts() == (0, 1)
+    effects = gate.handle(FramesReceived(sender=A, frames=(frames[lost], frames[behind])))
+    assert acks(effects, A) == [(behind + 1, behind + 1)]
     assert gate.node.link_states()[A] is LinkState.UP
+
+
+def test_what_a_neighbour_that_begins_anew_does_not_name_again_goes_only_once_it_has_said_everything() -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""), Announce(key(A, 2), "b/#", ""))
+    again = Conversation(1, 1)
+    frames = (
+        Frame(A, again, 0, (Hello(again, True),)),
+        Frame(A, again, 0, (Hello(again, True),)),
+        Frame(A, again, 1, (Hello(again, False), Announce(key(A, 2), "b/#", ""))),
+        Frame(A, again, 2, (Synced(),)),
+    )
+    gate.handle(FramesReceived(sender=A, frames=tuple(map(encode, frames[:3]))))
+    assert gate.node.link_states()[A] is LinkState.UP
+    assert gate.node.subscription_counts() == (0, 2)
+    gate.handle(FramesReceived(sender=A, frames=(encode(frames[3]),)))
+    assert gate.node.subscription_counts() == (0, 1)
 
 
 def test_a_wave_of_a_neighbour_is_passed_on_and_answered() -> None:
@@ -160,6 +234,37 @@ def test_a_frame_that_cannot_be_read_is_refused_and_the_next_one_obeyed(data: by
     gate.handle(FramesReceived(sender=A, frames=(data, good)))
     assert gate.counted("frames_refused") == {reason: 1}
     assert gate.node.subscription_counts() == (0, 1)
+
+
+ACKS = {
+    "nothing": (b"", "empty"),
+    "another format": (b"\x09", "version"),
+    "garbage": (b"\x01\xc1", "malformed"),
+    "a frame": (encode(Frame(A, FIRST, 1, ())), "malformed"),
+    "another sender's": (encode_ack(Ack(B, FIRST, 1, 1)), "sender"),
+    "a stranger's": (encode_ack(Ack(GatewayId("X"), FIRST, 1, 1)), "sender"),
+}
+
+
+@pytest.mark.parametrize("what", ACKS)
+def test_an_acknowledgement_that_cannot_be_read_is_refused_and_the_next_one_obeyed(what: str) -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.publish(b"{}")
+    data, reason = ACKS[what]
+    last = gate.frames[A].sequence + 1
+    effects = gate.handle(AcksReceived(neighbour=A, acks=(data, encode_ack(Ack(A, FIRST, last, last)))))
+    assert gate.counted("frames_refused") == {reason: 1}
+    assert acknowledged(effects) == [1]
+
+
+@pytest.mark.parametrize(("received", "done"), [(2**63 - 1, 2**63 - 1), (1_000, 0), (0, 1_000), (0, 0)])
+def test_an_acknowledgement_of_what_was_never_sent_breaks_nothing(received: int, done: int) -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.publish(b"{}")
+    assert acknowledged(gate.ack(A, received=received, done=done)) == []
+    assert acknowledged(gate.ack(A)) == [1]
 
 
 def test_a_neighbour_that_announces_one_of_our_keys_cannot_take_it() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from mqloom.core import layout
 from mqloom.core.effects import PublishLocally, SendFrame
 from mqloom.core.events import (
     LinkLost,
@@ -59,7 +60,7 @@ def test_a_publication_goes_to_local_subscribers_and_to_neighbours_that_want_it(
     effects = gate.publish(b'{"x": 1}', b'{"x": 2}', b'{"x": 6}')
     assert payloads(effects) == [b'{"x": 2}', b'{"x": 6}']
     assert sent(effects, A) == []
-    assert sent(effects, B) == [Publication(US, 1, 2, 0, 1, "a/b", b'{"x": 6}', 1)]
+    assert sent(effects, B) == [Publication(US, 1, 2, 0, 1, "a/b", b'{"x": 6}', 1, packet=3)]
     total = gate.node.counters.total
     assert [total(name) for name in ("publications_in", "publications_matched", "publications_forwarded")] == [3, 2, 1]
     assert total("deliveries") == 2
@@ -143,29 +144,54 @@ def test_what_is_not_taken_in_is_counted_and_the_rest_of_the_batch_goes_its_way(
 def test_a_publication_without_a_topic_is_not_taken_in() -> None:
     gate = alone()
     gate.record(ANN, {"one": ("a/#", "")})
-    gate.handle(PublishesReceived(publications=(Incoming(topic="", payload=b""),)))
+    assert delivered(gate.handle(PublishesReceived(publications=(Incoming(topic="", payload=b""),)))) == []
+    assert gate.counted("publications_refused") == {"topic invalid": 1}
 
 
 def test_what_is_taken_in_keeps_everything_a_client_gave_it() -> None:
     gate = alone()
     gate.record(ANN, {"one": ("a/#", "")})
     incoming = Incoming(
-        topic="a/b", payload=b"{}", qos=1, content_type="application/json", user_properties=(("k", "v"),)
+        topic="a/b",
+        payload=b"{}",
+        qos=1,
+        content_type="application/json",
+        user_properties=(("k", "v"),),
+        receipt=1,
+        packet=9,
     )
     (one,) = delivered(gate.handle(PublishesReceived(publications=(incoming,))))
-    assert one.publication == Publication(US, 1, 0, 0, 0, "a/b", b"{}", 1, False, "application/json", (("k", "v"),))
+    assert one.publication == Publication(
+        US, 1, 0, 0, 0, "a/b", b"{}", 1, False, "application/json", (("k", "v"),), packet=9
+    )
 
 
-def test_a_publication_for_a_link_that_is_down_is_dropped_and_counted() -> None:
+def test_a_publication_for_a_link_that_is_down_is_parked_and_counted() -> None:
     gate = with_two()
     gate.hear(A, Announce(key(A, 1), "a/#", ""))
     gate.handle(LinkLost(neighbour=A))
-    assert len(sent(gate.publish(b"{}"), A)) == 1  # within the grace the driver keeps it
+    assert len(sent(gate.publish(b"{}"), A)) == 1  # within the grace it may still come
+    gate.now = LINK_GRACE_S
+    assert [topic for topic, _ in local(gate.handle(Woke()))] == [layout.park(US, A)]
+    effects = gate.publish(b"{}", b"{}")
+    assert sent(effects, A) == []
+    assert [topic for topic, _ in local(effects)] == [layout.park(US, A)]
+    assert gate.counted("publications_dropped") == {}
+    assert gate.node.counters.total("publications_parked") == 3
+    assert gate.node.counters.total("publications_forwarded") == 1
+
+
+def test_a_publication_of_qos_0_for_a_link_that_is_down_is_dropped_and_counted() -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.handle(LinkLost(neighbour=A))
     gate.now = LINK_GRACE_S
     gate.handle(Woke())
-    assert sent(gate.publish(b"{}", b"{}"), A) == []
+    effects = gate.handle(PublishesReceived(publications=(Incoming(topic="a/b", payload=b"{}"),) * 2))
+    assert sent(effects, A) == []
+    assert local(effects) == []
     assert gate.counted("publications_dropped") == {"link down": 2}
-    assert gate.node.counters.total("publications_forwarded") == 1
+    assert gate.node.counters.total("publications_parked") == 0
 
 
 def test_an_undecodable_payload_reaches_those_who_asked_by_topic_alone() -> None:

@@ -2,12 +2,19 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mqloom.core.events import (
+    AcksReceived,
     Event,
+    FencePassed,
     FramesReceived,
+    IntakeLost,
     LinkConnected,
     LinkLost,
+    LocallyPublished,
+    Parked,
+    ParkedReceived,
     PublishesReceived,
     RecordReceived,
     Woke,
@@ -28,7 +35,7 @@ from mqloom.core.messages import (
 )
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Record, Wish, encode_record
-from mqloom.core.wire import Frame, encode
+from mqloom.core.wire import Ack, Frame, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.subscribers import Standing
 from mqloom.lab.gate import (
@@ -61,7 +68,7 @@ hostile_messages = st.one_of(
     st.builds(Announce, keys, topic_filters, wheres),
     st.just(Synced()),
     st.builds(Withdraw, keys),
-    st.builds(Established, keys),
+    st.builds(Established, keys, st.booleans()),
     st.builds(Flush, gateways, st.integers(0, 2), numbers),
     st.builds(Flushed, gateways, st.integers(0, 2), numbers),
     st.builds(Control, gateways, st.integers(0, 2), numbers, st.integers(0, 64), st.just("chatty"), st.binary()),
@@ -75,6 +82,8 @@ hostile_messages = st.one_of(
         plain_topics,
         st.binary(max_size=9) | st.sampled_from([b'{"x": 1}', b"[]"]),
         st.integers(0, 2),
+        packet=st.integers(0, 2),
+        repeat=st.booleans(),
     ),
 )
 frames = st.builds(
@@ -105,14 +114,64 @@ any_records = st.builds(
         lease_s=st.sampled_from([0, 1e-9, 1, 1e6]),
     ).map(encode_record),
 )
+packets = st.integers(1, 3)
 any_publications = st.builds(
     PublishesReceived,
     publications=st.lists(
-        st.builds(Incoming, topic=plain_topics, payload=st.binary(max_size=40), retain=st.booleans()), max_size=3
+        st.builds(Incoming, topic=plain_topics, payload=st.binary(max_size=40), retain=st.booleans())
+        | st.builds(
+            Incoming,
+            topic=plain_topics,
+            payload=st.binary(max_size=1),
+            qos=st.just(1),
+            receipt=st.just(1),
+            packet=packets,
+            again=st.booleans(),
+        ),
+        max_size=3,
     ).map(tuple),
 )
 any_links = st.builds(LinkConnected, neighbour=st.just(A)) | st.builds(LinkLost, neighbour=st.just(A))
-any_events = st.one_of(any_frames, any_frames, any_records, any_publications, any_links, st.just(Woke()))
+any_acks = st.builds(
+    AcksReceived,
+    neighbour=st.just(A),
+    acks=st.lists(
+        bytes_on_a_link
+        | st.builds(
+            Ack, st.sampled_from([A, A, B]), st.builds(Conversation, st.just(1), numbers), numbers, numbers
+        ).map(encode_ack),
+        max_size=3,
+    ).map(tuple),
+)
+any_parked = st.builds(
+    ParkedReceived,
+    neighbour=st.sampled_from([A, B]),
+    messages=st.lists(st.builds(Parked, data=bytes_on_a_link | frames.map(encode), receipt=st.just(1)), max_size=3).map(
+        tuple
+    ),
+)
+any_answers = st.one_of(
+    st.builds(LocallyPublished, numbers=st.lists(numbers, max_size=3).map(tuple)),
+    st.builds(FencePassed, number=numbers),
+    st.just(IntakeLost()),
+)
+any_events = st.one_of(
+    any_frames, any_frames, any_records, any_publications, any_links, any_acks, any_parked, any_answers, st.just(Woke())
+)
+
+
+def with_receipts(event: Event, gate: Gate) -> Event:
+    """Number what a broker hands over, as a driver does."""
+    if isinstance(event, PublishesReceived):
+        return PublishesReceived(
+            publications=tuple(
+                replace(each, receipt=next(gate.receipts)) if each.qos else each for each in event.publications
+            )
+        )
+    if isinstance(event, ParkedReceived):
+        messages = tuple(replace(each, receipt=next(gate.receipts)) for each in event.messages)
+        return ParkedReceived(neighbour=event.neighbour, messages=messages)
+    return event
 
 
 @settings(max_examples=300, deadline=None)
@@ -121,16 +180,17 @@ def test_whatever_a_neighbour_a_client_or_a_stranger_sends_the_node_goes_on_for_
     script: list[tuple[Event, float]],
 ) -> None:
     gate = Gate(parts_of(A, B, agents=[Chatty()], standing=[Standing("a/#", "", "mirror")])).up(A, B)
+    gate.obliging = {B}
     gate.record(ANN, {"mine": ("safe", "")})
     gate.hear(B, Announce(key(B, 500), "safe", ""))
     for event, pause in script:
         gate.now += pause
-        gate.handle(event)
+        gate.handle(with_receipts(event, gate))
     effects = gate.publish(b"still here", topic="safe")
     assert [each.names for each in delivered(effects)] == [("mine",)]
-    assert [message for message in sent(effects, B) if isinstance(message, Publication)] == [
-        Publication(US, 1, gate.node.counters.total("publications_in") - 1, 0, 1, "safe", b"still here", 1)
-    ]
+    (forwarded,) = [message for message in sent(effects, B) if isinstance(message, Publication)]
+    assert forwarded.id == (US, 1, gate.node.counters.total("publications_in") - 1)
+    assert (forwarded.hops, forwarded.topic, forwarded.payload, forwarded.qos) == (1, "safe", b"still here", 1)
 
 
 @settings(deadline=None)

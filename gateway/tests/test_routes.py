@@ -77,11 +77,11 @@ def test_it_is_established_when_everybody_has_answered() -> None:
     table.routes.add(HERE, WIDE, None)
     for neighbour in (A, B):
         table.routes.establish(HERE, neighbour)
-        assert not table.routes.is_established(HERE)
+        assert table.routes.standing_of(HERE) is None
         assert table.routes.established_here() == []
     table.routes.establish(HERE, C)
-    assert table.routes.is_established(HERE)
-    assert table.routes.established_here() == [HERE]
+    assert table.routes.standing_of(HERE) is True
+    assert table.routes.established_here() == [(HERE, True)]
     assert table.routes.established_here() == []
 
 
@@ -102,7 +102,7 @@ def test_what_is_covered_waits_for_the_answer_to_its_cover() -> None:
     table.routes.add(key(US, 2), NARROW, None)
     for neighbour in (A, B, C):
         table.routes.establish(HERE, neighbour)
-    assert table.routes.established_here() == [HERE, key(US, 2)]
+    assert table.routes.established_here() == [(HERE, True), (key(US, 2), True)]
     assert table.counters.total("announcements_withheld") == 3
 
 
@@ -114,7 +114,7 @@ def test_what_comes_under_an_established_cover_is_established_at_once() -> None:
     table.routes.established_here()
     table.told()
     table.routes.add(key(US, 2), NARROW, None)
-    assert table.routes.established_here() == [key(US, 2)]
+    assert table.routes.established_here() == [(key(US, 2), True)]
     assert table.told() == {}
 
 
@@ -127,7 +127,7 @@ def test_a_subscription_overtaken_by_a_wider_one_is_established_with_it() -> Non
     assert table.routes.established_here() == []
     for neighbour in (A, B, C):
         table.routes.establish(key(US, 2), neighbour)
-    assert sorted(table.routes.established_here()) == [HERE, key(US, 2)]
+    assert sorted(table.routes.established_here()) == [(HERE, True), (key(US, 2), True)]
 
 
 def test_an_answer_to_nothing_known_changes_nothing() -> None:
@@ -219,14 +219,16 @@ def test_announcements_past_the_bound_are_refused_but_not_our_own(monkeypatch: p
 # ---- links that come and go --------------------------------------------------------------------------------------
 
 
-def test_a_link_that_opens_is_told_everything_then_synced() -> None:
+def test_a_link_that_opens_is_told_everything_and_synced_when_that_is_said() -> None:
     table = Table(opened=False)
     table.routes.add(HERE, WIDE, None)
     table.routes.add(key(B, 1), OTHER, B)
     table.routes.add(FROM_A, NARROW, A)
     assert table.told() == {}
     table.routes.open_link(A)
-    assert table.told() == {A: [announce(HERE, WIDE), Synced()]}
+    assert table.told() == {A: [announce(HERE, WIDE)]}
+    table.routes.say_synced(A)
+    assert table.told() == {A: [Synced()]}
     assert table.counters.total("announcements_withheld") == 1
 
 
@@ -238,7 +240,7 @@ def test_answers_given_while_the_link_was_away_are_given_again() -> None:
     table.routes.establish(FROM_A, C)
     table.told()
     table.routes.open_link(A)
-    assert table.told() == {A: [Synced(), Established(FROM_A)]}
+    assert table.told() == {A: [Established(FROM_A)]}
 
 
 def test_an_announcement_named_again_is_answered_again_once_it_can_be() -> None:
@@ -254,7 +256,7 @@ def test_an_announcement_named_again_is_answered_again_once_it_can_be() -> None:
     assert table.told() == {A: [Established(FROM_A)]}
 
 
-def test_a_neighbour_given_up_is_not_waited_for() -> None:
+def test_a_neighbour_given_up_is_not_waited_for_but_the_answer_is_not_complete() -> None:
     table = Table(opened=False)
     for neighbour in (A, B):
         table.routes.open_link(neighbour)
@@ -264,8 +266,16 @@ def test_a_neighbour_given_up_is_not_waited_for() -> None:
         table.routes.establish(HERE, neighbour)
     table.told()
     table.routes.give_up_on(C)
-    assert table.routes.established_here() == [HERE]
-    assert table.told() == {A: [Established(FROM_A)]}  # for B it is withheld under HERE, which B has answered
+    assert table.routes.established_here() == [(HERE, False)]
+    assert table.routes.standing_of(HERE) is False
+    assert table.told() == {A: [Established(FROM_A, False)]}  # for B it is withheld under HERE, which B has answered
+    table.routes.give_up_on(C)
+    assert (table.routes.established_here(), table.told()) == ([], {})  # that is said once
+    table.routes.open_link(C)
+    table.told()
+    table.routes.establish(HERE, C)
+    assert table.routes.established_here() == [(HERE, True)]
+    assert table.told() == {A: [Established(FROM_A)]}
 
 
 def test_a_neighbour_given_up_is_not_waited_for_by_newcomers_until_it_is_back() -> None:
@@ -275,15 +285,15 @@ def test_a_neighbour_given_up_is_not_waited_for_by_newcomers_until_it_is_back() 
     table.routes.add(HERE, WIDE, None)
     table.routes.establish(HERE, A)
     table.routes.establish(HERE, B)
-    assert table.routes.established_here() == [HERE]
+    assert table.routes.established_here() == [(HERE, False)]
     table.routes.open_link(C)
-    table.routes.add(key(US, 2), OTHER, None)
     table.routes.add(key(US, 3), Subscription.parse("b"), None)
     table.routes.establish(key(US, 3), A)
     table.routes.establish(key(US, 3), B)
-    assert not table.routes.is_established(key(US, 3))
+    assert table.routes.standing_of(key(US, 3)) is None
+    assert table.routes.established_here() == []
     table.routes.establish(key(US, 3), C)
-    assert key(US, 3) in table.routes.established_here()
+    assert table.routes.established_here() == [(key(US, 3), True)]
 
 
 def test_a_break_keeps_what_waits_waiting_and_the_next_answer_counts() -> None:
@@ -293,10 +303,79 @@ def test_a_break_keeps_what_waits_waiting_and_the_next_answer_counts() -> None:
     table.routes.establish(HERE, B)
     table.routes.close_link(C)
     table.routes.establish(HERE, C)  # of the conversation before
-    assert not table.routes.is_established(HERE)
+    assert table.routes.standing_of(HERE) is None
     table.routes.open_link(C)
     table.routes.establish(HERE, C)
-    assert table.routes.established_here() == [HERE]
+    assert table.routes.established_here() == [(HERE, True)]
+
+
+# ---- answers that are not complete -------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_not_complete_is_passed_on_as_such_once_nobody_else_is_waited_for() -> None:
+    table = Table()
+    table.routes.add(HERE, WIDE, None)
+    table.routes.establish(HERE, A, complete=False)
+    table.routes.establish(HERE, B)
+    assert table.routes.established_here() == []
+    table.routes.establish(HERE, C, complete=False)
+    assert table.routes.established_here() == [(HERE, False)]
+    table.routes.establish(HERE, A, complete=False)
+    table.routes.establish(HERE, A)
+    assert table.routes.established_here() == []  # C's is still not complete, and that has been said
+    assert table.routes.standing_of(HERE) is False
+    table.routes.establish(HERE, C)
+    assert table.routes.established_here() == [(HERE, True)]
+
+
+def test_an_answer_that_is_not_complete_takes_nothing_back() -> None:
+    table = Table()
+    table.routes.add(HERE, WIDE, None)
+    for neighbour in (A, B, C):
+        table.routes.establish(HERE, neighbour)
+    table.routes.established_here()
+    table.routes.establish(HERE, A, complete=False)
+    assert table.routes.standing_of(HERE) is True
+    assert table.routes.established_here() == []
+
+
+def test_what_comes_under_a_cover_that_is_partly_established_is_so_too() -> None:
+    table = Table()
+    table.routes.add(HERE, WIDE, None)
+    for neighbour in (A, B, C):
+        table.routes.establish(HERE, neighbour, complete=neighbour != C)
+    assert table.routes.established_here() == [(HERE, False)]
+    table.routes.add(key(US, 2), NARROW, None)
+    assert table.routes.established_here() == [(key(US, 2), False)]
+    table.routes.establish(HERE, C)
+    assert table.routes.established_here() == [(HERE, True), (key(US, 2), True)]
+
+
+def test_an_answer_that_is_not_complete_is_forgotten_with_its_conversation() -> None:
+    table = Table()
+    table.routes.add(HERE, WIDE, None)
+    table.routes.establish(HERE, A)
+    table.routes.establish(HERE, B)
+    table.routes.establish(HERE, C, complete=False)
+    table.routes.established_here()
+    table.routes.close_link(C)
+    assert table.routes.standing_of(HERE) is None
+    table.routes.open_link(C)
+    table.routes.establish(HERE, C)
+    assert table.routes.established_here() == [(HERE, True)]
+
+
+def test_an_announcement_named_again_is_answered_partly_again() -> None:
+    table = Table()
+    table.routes.add(FROM_A, WIDE, A)
+    table.routes.establish(FROM_A, B)
+    table.routes.establish(FROM_A, C, complete=False)
+    assert table.told()[A] == [Established(FROM_A, False)]
+    table.routes.add(FROM_A, WIDE, A)
+    assert table.told() == {A: [Established(FROM_A, False)]}
+    table.routes.close_link(A)
+    table.routes.open_link(A)
+    assert table.told() == {A: [Established(FROM_A, False)]}
 
 
 def test_what_a_neighbour_does_not_name_again_goes_at_synced_and_not_before() -> None:

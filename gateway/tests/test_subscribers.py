@@ -10,7 +10,8 @@ from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import FRAME_BYTES_TARGET, PAYLOAD_BYTES_MAX
 from mqloom.core.publication import Publication
 from mqloom.core.records import Delivered, Format, Record, Wish, decode_envelope
-from mqloom.gateway.subscribers import Difference, Owner, Standing, Subscribers
+from mqloom.gateway.custody import Duty, FromBroker
+from mqloom.gateway.subscribers import Delivery, Difference, Owner, Standing, Subscribers
 
 US = GatewayId("US")
 ANN, BOB = ClientId("ann"), ClientId("bob")
@@ -47,6 +48,16 @@ class Desk:
         self.subscribers.discard_idle(client)
         self.subscribers.check()
         return difference
+
+
+def matched(
+    publication: Publication, *numbers: int, duty: Duty | None = None
+) -> tuple[Publication, list[SubscriptionKey], Duty | None]:
+    return publication, [key(number) for number in numbers], duty
+
+
+def only_effects(deliveries: list[Delivery]) -> list[PublishLocally]:
+    return [effect for effect, _ in deliveries]
 
 
 def publication(topic: str = "a/b", payload: bytes = b"{}", qos: int = 1, sequence: int = 0) -> Publication:
@@ -196,8 +207,8 @@ def test_leases_run_out_when_a_plain_clock_says_so(script: list[tuple[ClientId, 
 def test_a_plain_client_gets_the_payload_below_its_topic_once() -> None:
     desk = Desk()
     desk.write(ANN, record(one=WISH, two=WISH))
-    effects, count = desk.subscribers.deliver([(publication(), [key(1), key(2)])])
-    assert effects == [
+    deliveries, count = desk.subscribers.deliver([matched(publication(), 1, 2)])
+    assert only_effects(deliveries) == [
         PublishLocally(
             topic="mqloom/v1/US/out/ann/a/b",
             payload=b"{}",
@@ -214,7 +225,7 @@ def test_a_plain_client_gets_the_payload_below_its_topic_once() -> None:
 def test_the_quality_of_service_is_the_lower_of_both(format: Format, asked: int, published: int, got: int) -> None:  # noqa: A002 - the record's own word
     desk = Desk()
     desk.write(ANN, record(format, asked, one=WISH))
-    ((effect,), _) = desk.subscribers.deliver([(publication(qos=published), [key(1)])])
+    (((effect, _),), _) = desk.subscribers.deliver([matched(publication(qos=published), 1)])
     assert effect.qos == got
 
 
@@ -222,8 +233,7 @@ def test_a_frame_client_gets_one_envelope_for_a_batch_with_the_names_that_asked(
     desk = Desk()
     desk.write(ANN, record("frame", one=WISH, two=WISH))
     first, second = publication(sequence=1), publication(sequence=2, qos=0)
-    effects, count = desk.subscribers.deliver([(first, [key(2), key(1)]), (second, [key(2)])])
-    (effect,) = effects
+    (((effect, _),), count) = desk.subscribers.deliver([matched(first, 2, 1), matched(second, 2)])
     assert effect.topic == layout.out(US, ANN)
     assert decode_envelope(effect.payload) == (Delivered(first, ("one", "two")), Delivered(second, ("two",)))
     assert (effect.qos, effect.retain) == (1, False)
@@ -234,8 +244,8 @@ def test_several_clients_are_each_served_their_way() -> None:
     desk = Desk()
     desk.write(ANN, record("frame", one=WISH))
     desk.write(BOB, record(one=WISH))
-    effects, count = desk.subscribers.deliver([(publication(), [key(1), key(2)])])
-    assert [effect.topic for effect in effects] == ["mqloom/v1/US/out/bob/a/b", "mqloom/v1/US/out/ann"]
+    deliveries, count = desk.subscribers.deliver([matched(publication(), 1, 2)])
+    assert [effect.topic for effect, _ in deliveries] == ["mqloom/v1/US/out/bob/a/b", "mqloom/v1/US/out/ann"]
     assert count == 2
 
 
@@ -243,7 +253,7 @@ def test_a_changed_format_counts_from_the_next_publication() -> None:
     desk = Desk()
     desk.write(ANN, record(one=WISH))
     desk.write(ANN, record("frame", one=WISH))
-    ((effect,), _) = desk.subscribers.deliver([(publication(), [key(1)])])
+    (((effect, _),), _) = desk.subscribers.deliver([matched(publication(), 1)])
     assert effect.topic == layout.out(US, ANN)
 
 
@@ -251,7 +261,7 @@ def test_what_is_ending_still_delivers_under_its_name() -> None:
     desk = Desk()
     desk.write(ANN, record("frame", one=WISH))
     desk.write(ANN, record("frame"))
-    ((effect,), _) = desk.subscribers.deliver([(publication(), [key(1)])])
+    (((effect, _),), _) = desk.subscribers.deliver([matched(publication(), 1)])
     assert decode_envelope(effect.payload)[0].names == ("one",)
 
 
@@ -259,7 +269,7 @@ def test_a_changed_filter_delivers_once_while_the_old_one_is_ending() -> None:
     desk = Desk()
     desk.write(ANN, record("frame", one=WISH))
     desk.write(ANN, record("frame", one=OTHER))
-    ((effect,), count) = desk.subscribers.deliver([(publication(), [key(1), key(2)])])
+    (((effect, _),), count) = desk.subscribers.deliver([matched(publication(), 1, 2)])
     assert [delivered.names for delivered in decode_envelope(effect.payload)] == [("one",)]
     assert count == 1
 
@@ -268,8 +278,8 @@ def test_a_standing_subscription_republishes_below_its_topic_once() -> None:
     subscribers = Subscribers(US)
     for number, into in enumerate(["mirror", "mirror", "other"]):
         subscribers.begin_standing(Standing("a/#", "", into), key(number))
-    effects, count = subscribers.deliver([(publication(qos=2), [key(0), key(1), key(2)])])
-    assert [(effect.topic, effect.qos, effect.retain) for effect in effects] == [
+    deliveries, count = subscribers.deliver([matched(publication(qos=2), 0, 1, 2)])
+    assert [(effect.topic, effect.qos, effect.retain) for effect, _ in deliveries] == [
         ("mirror/a/b", 2, False),
         ("other/a/b", 2, False),
     ]
@@ -287,8 +297,34 @@ def test_an_envelope_of_large_publications_is_cut() -> None:
     desk.write(ANN, record("frame", one=WISH))
     sizes = [FRAME_BYTES_TARGET // 2 - 1_000] * 5 + [PAYLOAD_BYTES_MAX, 10, 10]
     batch = [publication(payload=bytes(size), sequence=number) for number, size in enumerate(sizes)]
-    effects, count = desk.subscribers.deliver([(each, [key(1)]) for each in batch])
-    contents = [decode_envelope(effect.payload) for effect in effects]
+    duties = [Duty(FromBroker(number)) for number in range(len(batch))]
+    deliveries, count = desk.subscribers.deliver(
+        [matched(each, 1, duty=duty) for each, duty in zip(batch, duties, strict=True)]
+    )
+    contents = [decode_envelope(effect.payload) for effect, _ in deliveries]
+    assert [served for _, served in deliveries] == [duties[:2], duties[2:4], duties[4:5], duties[5:6], duties[6:]]
     assert [delivered.publication for content in contents for delivered in content] == batch
     assert [len(content) for content in contents] == [2, 2, 1, 1, 2]
     assert count == len(batch)
+
+
+def test_every_delivery_names_the_duties_that_it_serves() -> None:
+    desk = Desk()
+    desk.write(ANN, record("frame", one=WISH))
+    desk.write(BOB, record(one=WISH))
+    desk.subscribers.begin_standing(Standing("a/#", "", "mirror"), key(3))
+    first, second = Duty(FromBroker(1)), Duty(FromBroker(2))
+    batch = [
+        matched(publication(sequence=1), 1, 2, 3, duty=first),
+        matched(publication(sequence=2), 1, duty=second),
+        matched(publication(sequence=3, qos=0), 1, 2),
+    ]
+    deliveries, count = desk.subscribers.deliver(batch)
+    assert [(effect.topic, effect.qos, duties) for effect, duties in deliveries] == [
+        ("mirror/a/b", 1, [first]),
+        ("mqloom/v1/US/out/bob/a/b", 1, [first]),
+        ("mqloom/v1/US/out/bob/a/b", 0, []),
+        ("mqloom/v1/US/out/ann", 1, [first, second]),
+    ]
+    assert count == 6
+    assert first.claims == second.claims == 1  # whoever publishes them claims

@@ -15,7 +15,7 @@ from mqloom.lab.bench_checks import plain_ids
 from mqloom.lab.bench_match import Plan, Result, measure
 from mqloom.lab.bench_plot import curves_of, draw
 from mqloom.lab.command_bench import configure
-from mqloom.lab.peers import DESTINATIONS, ContentEngine, PeerMissingError
+from mqloom.lab.peers import DESTINATIONS, ContentEngine, Id, PeerMissingError, text_id
 from mqloom.lab.peers_python import BruteForce, NumpyScan
 from mqloom.lab.peers_trees import BoostPeer, RTreeBatched, RTreePeer, compile_boost
 from mqloom.lab.plotting import PlotError, check_plot
@@ -29,19 +29,19 @@ class PlainEngine:
     """Tries every filter."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, tuple[Filter, int | None]] = {}
+        self.kept: dict[Id, tuple[Filter, int | None]] = {}
 
-    def add(self, id: int, filter: Filter, destination: int | None = None) -> None:  # noqa: A002 - the engine's words
+    def add(self, id: Id, filter: Filter, destination: int | None = None) -> None:  # noqa: A002 - the engine's words
         assert id not in self.kept
         self.kept[id] = (filter, destination)
 
-    def remove(self, id: int) -> None:  # noqa: A002 - as above
+    def remove(self, id: Id) -> None:  # noqa: A002 - as above
         del self.kept[id]
 
-    def match(self, attributes: Event) -> Collection[int]:
+    def match(self, attributes: Event) -> Collection[Id]:
         return [id_ for id_, (where, _) in self.kept.items() if where.matches(attributes)]
 
-    def match_batch(self, batch: list[Event]) -> list[Collection[int]]:
+    def match_batch(self, batch: list[Event]) -> list[Collection[Id]]:
         return [self.match(each) for each in batch]
 
     def destinations(self, attributes: Event) -> Collection[int]:
@@ -58,14 +58,14 @@ class PlainEngine:
 class Forgetful(PlainEngine):
     """Does not find one of those that match."""
 
-    def match(self, attributes: Event) -> Collection[int]:
+    def match(self, attributes: Event) -> Collection[Id]:
         return list(super().match(attributes))[1:]
 
 
 class Stubborn(PlainEngine):
     """Leaves something behind where it is told to forget."""
 
-    def remove(self, id: int) -> None:  # noqa: A002 - as above
+    def remove(self, id: Id) -> None:  # noqa: A002 - as above
         del self.kept[id]
         self.kept[-1] = (Filter.ALL, 0)
 
@@ -73,7 +73,7 @@ class Stubborn(PlainEngine):
 class Stuttering(PlainEngine):
     """Finds all twice, in batches."""
 
-    def match_batch(self, batch: list[Event]) -> list[Collection[int]]:
+    def match_batch(self, batch: list[Event]) -> list[Collection[Id]]:
         return [[*each, *each] for each in super().match_batch(batch)]
 
 
@@ -140,9 +140,9 @@ def rows_of(result: Result) -> set[tuple[str, str]]:
 
 OUR_ROWS = {
     ("mqloom", mode)
-    for mode in ("one by one", "one by one, in pieces", "batched", "destinations", "destinations batched")
+    for mode in ("one by one", "batched", "destinations", "destinations batched", "one by one, text ids")
 }
-PLAIN_ROWS = {("numpy scan", "one by one"), ("brute force", "one by one")}
+PLAIN_ROWS = {("numpy scan", "one by one"), ("numpy scan", "one by one, text ids"), ("brute force", "one by one")}
 
 
 def test_every_engine_that_can_take_part_has_a_row() -> None:
@@ -167,10 +167,12 @@ def test_peers_that_are_not_installed_are_said(monkeypatch: pytest.MonkeyPatch) 
     }
 
 
-def test_ratios_are_to_the_fastest_that_is_not_ours() -> None:
+def test_ratios_are_to_the_fastest_that_is_not_ours_and_has_ids_of_the_same_type() -> None:
     rows = run(plan("stock"), PlainEngine).rows
-    best = max(row.events_per_s for row in rows if row.engine != "mqloom")
-    assert [row.ratio_to_best_other for row in rows] == [row.events_per_s / best for row in rows]
+    for of_texts in (False, True):
+        alike = [row for row in rows if row.mode.endswith("text ids") is of_texts]
+        best = max(row.events_per_s for row in alike if row.engine != "mqloom")
+        assert [row.ratio_to_best_other for row in alike] == [row.events_per_s / best for row in alike]
 
 
 def test_without_any_other_there_is_no_ratio() -> None:
@@ -187,8 +189,9 @@ def test_the_engine_is_left_with_what_it_had() -> None:
 
     result = run(plan("stock"), make)
     workload = build_workload("stock", 60, 1, seed=1)
-    for engine in made:
-        assert {id_: where for id_, (where, _) in engine.kept.items()} == dict(enumerate(workload.filters))
+    measured, texts, traced = ({id_: where for id_, (where, _) in engine.kept.items()} for engine in made)
+    assert measured == traced == dict(enumerate(workload.filters))
+    assert texts == {text_id(number): where for number, where in enumerate(workload.filters)}
     assert result.memory.reported == 100
 
 
@@ -291,8 +294,11 @@ def test_the_scan_finds_what_brute_force_finds(workload: str, subscriptions: int
     events = [*made.events, *strange] if subscriptions == 200 else made.events
     scan, plain = NumpyScan(made.filters, events), BruteForce(made.filters, events)
     numbers = range(len(events))
-    found = [sorted(plain_ids(each)) for each in scan.answers(numbers)]
-    assert found == [sorted(plain_ids(each)) for each in plain.answers(numbers)]
+    expected = [sorted(plain_ids(each)) for each in plain.answers(numbers)]
+    assert [sorted(plain_ids(each)) for each in scan.answers(numbers)] == expected
+    found = scan.with_texts().answers(numbers)
+    assert [sorted(plain_ids(each)) for each in found] == expected
+    assert all(type(id_) is str for each in found for id_ in each)
 
 
 def test_both_ways_of_asking_rtree_find_what_brute_force_finds() -> None:

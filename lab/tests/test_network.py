@@ -31,7 +31,7 @@ def joined(quality: Quality, seed: int = 1) -> tuple[Clock, Path, Connection, Ea
 
 
 def numbered(count: int, qos: int = 1) -> list[Publish]:
-    return [Publish("t", bytes([number]), qos) for number in range(count)]
+    return [Publish("t" if qos else "v/link/G", bytes([number]), qos) for number in range(count)]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -82,7 +82,7 @@ def test_a_path_cut_twice_is_healed_twice() -> None:
     assert not path.is_cut
 
 
-def test_only_qos_0_messages_are_duplicated_and_delayed() -> None:
+def test_only_frames_are_duplicated_and_delayed() -> None:
     quality = Quality(duplicated=0.5, delayed=0.5, delay_s=2.0)
     clock, _, connection, _, broker = joined(quality)
     for packet in numbered(100, qos=1):

@@ -3,10 +3,16 @@
 import enum
 import math
 import random
+from array import array
+from collections.abc import Callable, Hashable
 
 import pytest
 
 from mqloom.plugins.content import Engine, Filter
+
+
+class Level(enum.IntEnum):
+    ONE = 1
 
 
 def engine_of(*texts: str) -> Engine:
@@ -60,6 +66,73 @@ def test_a_match_stays_what_it_was() -> None:
     assert set(engine.match({"a": 4000.5})) == set(range(5000, 10_000))
 
 
+def test_ids_come_in_an_array_while_all_are_integers_of_64_bits() -> None:
+    engine = Engine()
+    shapes = ["a > 1", "a > 1 OR b = 2", "a > 0 AND b < 9", "a > 0 AND a < 9 AND b LIKE '%x%'", "b IS NULL", ""]
+    filters = {number: Filter.parse(shapes[number % len(shapes)]) for number in range(300)}
+    for number, filter_ in filters.items():
+        engine.add(number, filter_)
+    event = {"a": 3}
+    expected = [number for number, filter_ in filters.items() if filter_.matches(event)]
+    for _ in range(3):
+        found = engine.match(event)
+        assert isinstance(found, array)
+        assert sorted(found) == expected
+    engine.add("text", Filter.parse("a = 3"))
+    for _ in range(3):
+        found = engine.match(event)
+        assert isinstance(found, list)
+        assert sorted(found, key=str) == sorted([*expected, "text"], key=str)
+        assert all(type(id_) is int or id_ == "text" for id_ in found)
+    assert list(map(len, engine.match_batch([event] * 10))) == [len(expected) + 1] * 10
+    engine.remove("text")
+    assert isinstance(engine.match(event), list)
+    for number in filters:
+        engine.remove(number)
+    assert engine.match(event) == array("q")
+    engine.add(7, filters[0])
+    assert engine.match(event) == array("q", [7])
+
+
+@pytest.mark.parametrize("id_", [True, 1.0, 2**63, -(2**63) - 1, "1", Level.ONE, None, (1,)])
+def test_an_id_comes_back_as_it_was_added(id_: Hashable) -> None:
+    engine = Engine()
+    engine.add(5, Filter.parse("a > 0"))
+    assert list(engine.match({"a": 1})) == [5]
+    engine.add(id_, Filter.parse("a > 0"))
+    for _ in range(3):
+        found = engine.match({"a": 1})
+        assert isinstance(found, list)
+        assert [(type(each), each) for each in found] == [(int, 5), (type(id_), id_)]
+
+
+def test_ids_that_are_equal_are_one_id() -> None:
+    engine = Engine()
+    engine.add(1, Filter.ALL)
+    for same in (True, 1.0, Level.ONE):
+        if hash(same) == hash(1):
+            assert same in engine
+            with pytest.raises(KeyError):
+                engine.add(same, Filter.ALL)
+    assert isinstance(engine.match({}), array)  # none of them came in
+    engine.remove(True)
+    assert len(engine) == 0
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_what_a_match_returns_is_the_callers_own(kind: Callable[[int], Hashable]) -> None:
+    engine = Engine()
+    shapes = ["a > {n}", "b > {n} OR a > {n}", "a > {n} AND b > {n}", "a = 200", "", "b IS NOT NULL", "b LIKE '%{n}%'"]
+    for number in range(400):
+        engine.add(kind(number), Filter.parse(shapes[number % len(shapes)].format(n=number)))
+    event = {"a": 200, "b": 300}
+    expected = sorted(engine.match(event), key=str)
+    for _ in range(3):
+        for found in (engine.match(event), *engine.match_batch([event] * 9)):
+            assert sorted(found, key=str) == expected
+            del found[:]
+
+
 def test_true_is_not_one() -> None:
     engine = engine_of("a = 1", "a = TRUE", "a >= 1", "a IN (1, 2)", "a <> FALSE", "a BETWEEN 0 AND 2")
     assert set(engine.match({"a": True})) == {"a = TRUE", "a <> FALSE"}
@@ -87,10 +160,6 @@ def test_nan_matches_no_comparison_and_infinity_every_bound_below_it() -> None:
     assert set(engine.match({"a": math.nan})) == {"a IS NOT NULL"}
     assert set(engine.match({"a": math.inf})) == {"a > 1", "a >= 1", "a > 1.7976931348623157e308", "a IS NOT NULL"}
     assert set(engine.match({"a": -math.inf})) == {"a < 1", "a <= 1", "a IS NOT NULL"}
-
-
-class Level(enum.IntEnum):
-    ONE = 1
 
 
 class Name(str):
@@ -134,6 +203,19 @@ def test_very_long_strings_match_exactly() -> None:
     assert set(engine.match({"a": long})) == {f"a = '{long}'", f"a LIKE '{long}%'", f"a LIKE '%{long}'"}
     assert set(engine.match({"a": long + "y"})) == {f"a LIKE '{long}%'", f"a > '{long}'"}
     assert not engine.match({"a": long[1:]})
+
+
+def test_values_that_never_come_again_match_as_others_do() -> None:
+    engine = Engine()
+    for number in range(10_000):
+        engine.add(number, Filter.parse(f"a = {number} AND b > 0"))
+    bytes_before = engine.stats()["bytes"]
+    for number in range(10_000):
+        assert list(engine.match({"a": number, "b": number})) == ([number] if number else [])
+        assert not engine.match({"a": -1 - number, "b": 1})
+    assert engine.stats()["bytes"] < 2 * bytes_before
+    for _ in range(3):
+        assert list(engine.match({"a": 5, "b": 1})) == [5]
 
 
 def test_very_many_different_attributes_cost_nothing_when_absent() -> None:

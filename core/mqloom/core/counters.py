@@ -13,7 +13,7 @@ COUNTERS: Final = {
     "publications_matched": "publications that somebody here or beyond a link wanted",
     "publications_forwarded": "publications sent over links, once for each link",
     "publications_dropped": "publications not sent on or not delivered, by reason",
-    "publications_parked": "publications put on our own broker because a link is down or too slow, once for each",
+    "publications_parked": "publications put on our own broker because a link is down or too slow, once for each link",
     "publications_dead": "publications on which a plugin failed twice, put on the gateway's dead topic",
     "duplicates": "publications that had come before, dropped",
     "deliveries": "publications given to local subscribers, once for each subscriber",

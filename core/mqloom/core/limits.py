@@ -59,6 +59,12 @@ INTAKE_WINDOW: Final = 4_096
 LINK_WINDOW: Final = 2_048
 """Publications sent to a neighbour that it has not taken care of; more wait."""
 
+ACK_PLACES_MAX: Final = 2 * LINK_WINDOW
+"""Publications that an acknowledgement names by themselves; more: refused."""
+
+ASK_S: Final = 5.0
+"""After how long without news of what it sent a gateway asks its neighbour: an acknowledgement may have been lost."""
+
 FLOW_QUEUE_MAX: Final = 4_096
 """Publications that wait for a neighbour in memory; past that those of QoS 1 are parked on our own broker, and those of
 QoS 0 dropped, and counted."""
@@ -70,7 +76,8 @@ RESEND_S: Final = 1.0
 """After how long frames without acknowledgement are sent again; each time in vain twice as long, up to 8 times."""
 
 SILENCE_S: Final = 15.0
-"""How long a neighbour that seems to be there may leave frames without acknowledgement before it counts as lost."""
+"""How long a neighbour that seems to be there may leave frames without acknowledgement before it counts as lost; and
+how long it may say nothing of publications that have come before it is asked."""
 
 ACK_DELAY_S: Final = 0.2
 """How long the acknowledgement that a frame has come waits for the one that it is taken care of, to go together."""

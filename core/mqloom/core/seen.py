@@ -53,7 +53,7 @@ class Seen:
         epoch = origin.epoch(publication.epoch)
         if not epoch.first_time(publication.sequence, publication.low_water, self._window, print_):
             return publication.id
-        if print_ is None or len(origin.epochs) == 1:
+        if print_ is None or (len(origin.epochs) == 1 and not publication.repeat):
             return None
         known = origin.twin(publication, print_)
         return None if known is None else PublicationId(publication.origin, *known)
@@ -92,17 +92,24 @@ class _Origin:
 
     def twin(self, publication: Publication, print_: Print) -> tuple[int, int] | None:
         """Return the epoch and sequence under which the same publication has come in another epoch, if it has."""
-        if publication.repeat:
-            if self._repeating != publication.epoch:
-                self._repeating, self._repeatable = publication.epoch, dict(self._prints_before(publication.epoch))
-            found = self._repeatable.pop(print_, None)
-            if found is None:
-                self.epoch(publication.epoch).repeats[print_] = publication.sequence
+        if not publication.repeat:
+            found = self._overtaken_by(publication.epoch, print_)
+            if found is None and self._repeating is not None and publication.epoch < self._repeating:
+                self._repeatable[print_] = publication.epoch, publication.sequence  # its repeat may still come
             return found
-        # One that was under way when its repeat overtook it: only the repeats of later epochs can be the same.
-        for number, epoch in self.epochs.items():
-            if number > publication.epoch and print_ in epoch.repeats:
-                return number, epoch.repeats.pop(print_)
+        if self._repeating != publication.epoch:
+            self._repeating, self._repeatable = publication.epoch, dict(self._prints_before(publication.epoch))
+        found = self._repeatable.pop(print_, None)
+        if found is None:  # not the original, so that this may still come
+            found = self._overtaken_by(publication.epoch, print_)
+            self.epoch(publication.epoch).repeats[print_] = publication.sequence
+        return found
+
+    def _overtaken_by(self, number: int, print_: Print) -> tuple[int, int] | None:
+        """Return the repeat in a later epoch that came before what it repeats; it is asked for once."""
+        for later, epoch in self.epochs.items():
+            if later > number and print_ in epoch.repeats:
+                return later, epoch.repeats.pop(print_)
         return None
 
     def _prints_before(self, number: int) -> Iterator[tuple[Print, tuple[int, int]]]:

@@ -32,11 +32,11 @@ class FromBroker(NamedTuple):
 
 
 class FromNeighbour(NamedTuple):
-    """A neighbour sent it in this frame of a conversation."""
+    """A neighbour sent it, at this place of a conversation."""
 
     neighbour: GatewayId
     conversation: Conversation
-    frame: int
+    place: int
 
 
 class FromPark(NamedTuple):
@@ -78,13 +78,13 @@ class Custody:
     def again(self, source: Source, id_: PublicationId, known_as: PublicationId) -> None:
         """The same publication has come again, perhaps by another name."""
         duty = self._open.get(known_as)
-        if duty is None or not _is_waited_for(duty, source):
-            self._met.append(source)
-            return
-        duty.sources.append(source)
-        if id_ not in duty.ids:
+        if duty is not None and id_ not in duty.ids:
             duty.ids.append(id_)
             self._open[id_] = duty
+        if duty is not None and _is_waited_for(duty, source):
+            duty.sources.append(source)
+        else:
+            self._met.append(source)
 
     def meet(self, duty: Duty) -> None:
         """One claim on a duty is met."""
@@ -92,7 +92,8 @@ class Custody:
         duty.claims -= 1
         if not duty.claims:
             for id_ in duty.ids:
-                del self._open[id_]
+                if self._open.get(id_) is duty:  # else it was forgotten by duplicate removal, and has begun again
+                    del self._open[id_]
             self._met += duty.sources
 
     def met(self) -> list[Source]:

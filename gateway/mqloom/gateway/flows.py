@@ -111,12 +111,12 @@ class Flow:
             self._journal.refuse("frames_refused", "park", f"parked for {self._neighbour}: {error.problem}")
             self._receipts.settle(receipt)
             return ()
-        if frame.messages:
-            return [message for message in frame.messages if isinstance(message, Publication)]
-        self._receipts.settle(receipt)
-        if frame.conversation == (self._epoch, self._marker):
+        publications = [message for message in frame.messages if isinstance(message, Publication)]
+        if not publications:
+            self._receipts.settle(receipt)
+        if not frame.messages and frame.conversation == (self._epoch, self._marker):
             self._marker_came(now)
-        return ()
+        return publications
 
     def post_parked(self, entries: Iterable[Entry]) -> None:
         """What came out of the park goes out before all else."""
@@ -140,7 +140,7 @@ class Flow:
         """Return what goes out now, if the link has so much room; QoS 0 and waves take none."""
         taken: list[Entry] = []
         for queue in (self._from_park, self._queue):
-            if queue is self._queue and self.mode is not Mode.DIRECT:
+            if queue is self._queue and (self.mode is not Mode.DIRECT or self._from_park):
                 break
             while queue and (room > 0 or queue[0].duty is None):
                 entry = queue.popleft()

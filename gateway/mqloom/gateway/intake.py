@@ -7,6 +7,7 @@ when the connection was lost, and also when we were. In the first case we know i
     sent again, and here        then
     not taken care of yet       it is the same; its new receipt replaces the old one
     taken care of               acknowledge it once more
+    below the low-water mark    it is another one of the same packet id: it is new
     unknown, first fence away   it may have gone out in an earlier life of ours: route it as a repeat (see `core.seen`)
     unknown, first fence back   it was lost on its way to us: it is new
 
@@ -143,6 +144,8 @@ class Intake:
         """Whether it was here in this life already."""
         print_, sequence = self._packets.get(incoming.packet, (None, 0))
         if print_ != print_of(incoming.packet, incoming.topic, incoming.payload):
+            return False
+        if sequence < self._marks.low_water:  # of that one the broker knows nothing any more: this is another
             return False
         self._journal.counters.add("duplicates")
         self._sequence_of[incoming.receipt] = sequence

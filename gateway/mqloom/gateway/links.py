@@ -21,7 +21,8 @@ but asks for none: greetings come to an end.
     UP          new conversation             CONNECTING   close, new conversation, greet
     UP          connected again              UP           greet, send again what has not come
     UP          connection lost, grace over  DOWN         close, new conversation, give up
-    UP          no acknowledgement, SILENCE  DOWN         close, new conversation, give up
+    UP          frames not come, SILENCE     DOWN         close, new conversation, give up
+    UP          come, not done, SILENCE      UP           greet: that they are done may have been said, and lost
     DOWN        Hello that follows us        UP           greet, open
     DOWN        Hello that does not          CONNECTING   greet
 
@@ -110,7 +111,8 @@ class Link:
                 f"neighbour {self._neighbour} does not answer: going on without it. Is its gateway running?",
             )
             return [*changes, LinkChange.GIVE_UP]
-        if self._greet_at is not None and now >= self._greet_at:
+        is_quiet = self.state is LinkState.UP and self._connected and self._departures.are_quiet(now)
+        if is_quiet or (self._greet_at is not None and now >= self._greet_at):
             self._greet(now)
         return []
 
@@ -133,6 +135,7 @@ class Link:
         changes: list[LinkChange] = []
         for message in frame.messages:
             if isinstance(message, Hello):
+                self._arrivals.asked()
                 changes += self._greeted(message, now)
         return changes, frame.messages
 
@@ -149,12 +152,17 @@ class Link:
         if ack.conversation != self._conversation:
             self._journal.counters.add("frames_stale")
             return ()
-        return self._departures.acknowledged(ack.received, ack.done, now)
+        return self._departures.acknowledged(ack, now)
 
-    def taken_care_of(self, conversation: Conversation, sequence: int) -> None:
-        """One of the publications in a frame is taken care of; of an earlier conversation nobody waits for it."""
+    @property
+    def places(self) -> int:
+        """How many publications of QoS 1 have come in the present conversation."""
+        return self._arrivals.places
+
+    def taken_care_of(self, conversation: Conversation, place: int) -> None:
+        """A publication is taken care of; of an earlier conversation nobody waits for it."""
         if conversation == self._arrivals.conversation:
-            self._arrivals.taken_care_of(sequence)
+            self._arrivals.taken_care_of(place)
 
     # ---- what goes out -------------------------------------------------------------------------------------------
 

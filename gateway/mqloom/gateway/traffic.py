@@ -108,8 +108,9 @@ class Traffic:
     def _begin_own(self, publication: Publication) -> Duty | None:
         return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
 
-    def receive(self, publications: Sequence[Publication], source: FromNeighbour) -> None:
-        """A neighbour sent publications in one frame, next to each other."""
+    def receive(self, publications: Sequence[Publication], first: FromNeighbour) -> FromNeighbour:
+        """A neighbour sent publications next to each other; returns the place behind them."""
+        source = first
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
@@ -119,10 +120,13 @@ class Traffic:
                 batch.append((publication, duty))
             elif publication.qos:
                 self._custody.again(source, publication.id, known)
+            if publication.qos:
+                source = FromNeighbour(source.neighbour, source.conversation, source.place + 1)
         if self._held is not None:
             self._held += [Held(publication, duty, source.neighbour) for publication, duty in batch]
         else:
             self._route(batch, source.neighbour)
+        return source
 
     def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
         flow = self._flows[neighbour]
@@ -319,7 +323,7 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                self._links[source.neighbour].taken_care_of(source.conversation, source.frame)
+                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
             else:
                 self._flows[source.neighbour].settle(source.receipt)
 

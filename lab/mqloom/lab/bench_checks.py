@@ -79,8 +79,8 @@ class Truth:
 
 
 def plain_ids(answer: Collection[Hashable]) -> list[int]:
-    """Return the ids of an answer as integers of Python's own, whatever numpy or the engine calls them."""
-    return [int(cast(int, each)) for each in answer]
+    """Return the ids of an answer as integers of Python's own, whatever numpy calls them, or `text_id` has made."""
+    return [int(each.rpartition("-")[2]) if isinstance(each, str) else int(cast(int, each)) for each in answer]
 
 
 def _some(ids: list[int]) -> str:

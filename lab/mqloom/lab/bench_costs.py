@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mqloom.lab.peers import BATCH, DESTINATIONS, ContentEngine
+from mqloom.lab.peers import BATCH, DESTINATIONS, ContentEngine, Id
 from mqloom.lab.workloads import Workload
 
 ROUNDS: Final = 3
@@ -67,7 +67,7 @@ def build_engine(make_engine: Callable[[], ContentEngine], workload: Workload) -
     gc.collect()
     before = _rss_bytes()
     engine = make_engine()
-    build_s = _timed(lambda: _fill(engine, workload))
+    build_s = _timed(lambda: fill(engine, workload))
     settle_s = _timed(lambda: _settle(engine, workload))
     after = _rss_bytes()
     return engine, Build(build_s, settle_s, None if before is None or after is None else after - before)
@@ -125,7 +125,7 @@ def _traced_bytes(make_engine: Callable[[], ContentEngine], workload: Workload) 
     tracemalloc.start(1)
     try:
         engine = make_engine()
-        _fill(engine, workload)
+        fill(engine, workload)
         _settle(engine, workload)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
@@ -133,9 +133,10 @@ def _traced_bytes(make_engine: Callable[[], ContentEngine], workload: Workload) 
         tracemalloc.stop()
 
 
-def _fill(engine: ContentEngine, workload: Workload) -> None:
-    for id_, each in enumerate(workload.filters):
-        engine.add(id_, each, id_ % DESTINATIONS)
+def fill(engine: ContentEngine, workload: Workload, id_of: Callable[[int], Id] = int) -> None:
+    """Add all subscriptions of a workload."""
+    for number, each in enumerate(workload.filters):
+        engine.add(id_of(number), each, number % DESTINATIONS)
 
 
 def _settle(engine: ContentEngine, workload: Workload) -> None:

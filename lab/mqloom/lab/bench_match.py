@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from mqloom.lab.bench_checks import Disagreement, Truth
-from mqloom.lab.bench_costs import Costs, Memory, build_engine, measure_costs, measure_memory
-from mqloom.lab.peers import OUR_MODES, OURS, ContentEngine, Lap, Peer, PeerMissingError, our_peers
+from mqloom.lab.bench_costs import Costs, Memory, build_engine, fill, measure_costs, measure_memory
+from mqloom.lab.peers import OUR_MODES, OURS, ContentEngine, Lap, Peer, PeerMissingError, our_peers, text_id
 from mqloom.lab.peers_python import BruteForce, NumpyScan
 from mqloom.lab.peers_trees import BoostPeer, RTreeBatched, RTreePeer, compile_boost
 from mqloom.lab.workloads import Workload, build_workload
@@ -46,6 +46,7 @@ class Plan:
     seed: int = 1
     rounds: int = 15
     lap_s: float = 0.06
+    warm_up_s_max: float = 3.0
     laps_s_max: float = 60.0
     """No new round begins after so many seconds of laps, by the clock on the wall."""
     without: frozenset[str] = frozenset()
@@ -53,8 +54,8 @@ class Plan:
     @property
     def steps(self) -> int:
         """About how many times `Tell` is called."""
-        peers = len(OUR_MODES) + (5 if self.workload == "box" else 2) - len(self.without)
-        return 8 + (self.rounds + 1) * peers
+        peers = len(OUR_MODES) + (6 if self.workload == "box" else 3) - len(self.without)
+        return 9 + (self.rounds + 1) * peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Row:
     matches_per_event: float
     """Destinations, in the modes that give destinations."""
     ratio_to_best_other: float | None
-    """To the fastest that is not ours; None if none was measured."""
+    """To the fastest that is not ours and has ids of the same type; None if none was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +104,12 @@ def measure(
     tell("our engine")
     # First of all, while nobody else has had the filters work anything out that they keep.
     engine, build = build_engine(make_engine, workload)
+    tell("our engine, text ids")
+    texts = make_engine()
+    fill(texts, workload, text_id)
     with ExitStack() as stack:
         taking_part = _others(plan, workload, stack, folder, tell)
-        peers = our_peers(engine, workload.events) + taking_part.peers
+        peers = our_peers(engine, texts, workload.events) + taking_part.peers
         tell("check")
         truth = Truth(workload, random.Random(plan.seed), BRUTE_FORCE_MAX)  # noqa: S311 - a sample, not a secret
         wrong = truth.compare(peers)
@@ -113,7 +117,7 @@ def measure(
         tell("inserts and deletes")
         costs = measure_costs(engine, workload, build, random.Random(plan.seed))  # noqa: S311 - as above
         tell("check")
-        wrong = wrong or truth.compare(our_peers(engine, workload.events), "after inserts and deletes")
+        wrong = wrong or truth.compare(our_peers(engine, None, workload.events), "after inserts and deletes")
         stats = engine.stats()
     tell("memory")
     memory = measure_memory(make_engine, workload, build, stats)
@@ -151,7 +155,9 @@ def _builders(plan: Plan, workload: Workload, folder: Path) -> Iterator[tuple[st
     filters, events = workload.filters, workload.events
 
     def scan() -> Iterator[Peer]:
-        yield NumpyScan(filters, events)
+        made = NumpyScan(filters, events)
+        yield made
+        yield made.with_texts()
 
     def brute_force() -> Iterator[Peer]:
         _at_most(BRUTE_FORCE_MAX, plan)
@@ -179,13 +185,13 @@ def _at_most(limit: int, plan: Plan) -> None:
 
 
 def _race(plan: Plan, peers: Sequence[Peer], tell: Tell) -> list[list[Lap]]:
-    """Let all take turns; the first round warms up and does not count. Return the laps of each."""
+    """Let all take turns, after a round to warm up that does not count. Return the laps of each."""
     laps: list[list[Lap]] = [[] for _ in peers]
     begun = time.perf_counter()
     with _no_collections():
         for peer in peers:
             tell(f"warming up: {peer.engine}, {peer.mode}")
-            peer.lap(plan.lap_s / 4)
+            _warm_up(plan, peer)
         for turn in range(1, plan.rounds + 1):
             if turn > 1 and time.perf_counter() - begun > plan.laps_s_max:
                 break
@@ -193,6 +199,15 @@ def _race(plan: Plan, peers: Sequence[Peer], tell: Tell) -> list[list[Lap]]:
                 tell(f"round {turn} of {plan.rounds}: {peer.engine}, {peer.mode}")
                 done.append(peer.lap(plan.lap_s))
     return laps
+
+
+def _warm_up(plan: Plan, peer: Peer) -> None:
+    """Let a peer see every event once, if it is fast enough: some make parts of their index when first asked there."""
+    events, seconds = 0, 0.0
+    while events < plan.events and seconds < plan.warm_up_s_max:
+        lap = peer.lap(plan.lap_s)
+        events += lap.events
+        seconds += lap.seconds
 
 
 @contextmanager
@@ -207,14 +222,17 @@ def _no_collections() -> Iterator[None]:
 
 def _rows(peers: Sequence[Peer], laps: Sequence[Sequence[Lap]]) -> list[Row]:
     rates = [max(lap.events / lap.seconds for lap in done) for done in laps]
-    best = max((rate for peer, rate in zip(peers, rates, strict=True) if peer.engine != OURS), default=None)
+    best: dict[bool, float] = {}
+    for peer, rate in zip(peers, rates, strict=True):
+        if peer.engine != OURS:
+            best[peer.gives_texts] = max(rate, best.get(peer.gives_texts, 0.0))
     return [
         Row(
             engine=peer.engine,
             mode=peer.mode,
             events_per_s=rate,
             matches_per_event=sum(lap.matches for lap in done) / sum(lap.events for lap in done),
-            ratio_to_best_other=None if best is None else rate / best,
+            ratio_to_best_other=rate / best[peer.gives_texts] if peer.gives_texts in best else None,
         )
         for peer, rate, done in zip(peers, rates, laps, strict=True)
     ]

@@ -18,9 +18,11 @@ _OURS: Final = {
     "batched": "#D55E00",
     "destinations": "#009E73",
     "destinations batched": "#CC79A7",
+    "one by one, text ids": "#56B4E9",
 }
 _OTHERS: Final = {
     ("numpy scan", "one by one"): ("#555555", "o"),
+    ("numpy scan", "one by one, text ids"): ("#777777", "s"),
     ("brute force", "one by one"): ("#999999", "v"),
     ("rtree", "one by one"): ("#B8860B", "s"),
     ("rtree", "batched"): ("#E69F00", "D"),
@@ -33,8 +35,6 @@ def curves_of(results: Sequence[Result]) -> dict[tuple[str, str], Curve]:
     curves: dict[tuple[str, str], Curve] = {}
     for result in results:
         for row in result.rows:
-            if row.engine == OURS and row.mode not in _OURS:
-                continue  # too near to another
             curves.setdefault((row.engine, row.mode), []).append((result.plan.subscriptions, row.events_per_s))
     return curves
 

@@ -9,11 +9,12 @@ What may be missing:
 - What a broker lost with its store, and nobody else had: publications in a session of its gateway, or in a park (for
   all subscribers), or in a subscriber's session (for that one). A subscription is kept by its own broker too: when that
   loses its store, the subscription counts again from the next `established`, and what entered before may be missing
-  only if its gateway, which alone still knew it, crashed as well.
-- To who withdrew: what no gateway had taken in yet, for its broker's window was full; and what was under way then, if
-  something went wrong meanwhile, or if the subscriber did not wait.
+  only if its gateway, which alone still knew it, crashed before that.
+- To who withdrew: what was then under way, held by some broker, if no gateway had taken it in yet, if something had
+  gone wrong, or if the subscriber did not wait for `ended`.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -22,8 +23,13 @@ from msgspec import Struct
 
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import topic_matches
-from mqloom.lab.client_model import Life, Sent
+from mqloom.lab.client_model import Life
+from mqloom.lab.plan import FaultPlan
+from mqloom.lab.publisher_model import Sent
 from mqloom.lab.world import Losses, World
+
+AFTERMATH_S: Final = 45.0
+"""How long after a fault is mended its traces may show: connections are noticed as broken, and tried again, late."""
 
 FINDINGS_MAX: Final = 20
 """Findings that a report names; more are counted."""
@@ -105,8 +111,11 @@ def _stands(world: World, life: Life, name: str, at: float) -> bool:
 
 def _times(world: World, kind: str, target: str) -> list[float]:
     """Return when faults of a kind befell somebody: each when it began, and when it ended."""
-    faults = [fault for fault in world.plan.faults if fault.kind == kind and fault.target[0] == target]
-    return [at for fault in faults for at in (fault.at, fault.at + fault.lasts_s)]
+    return [at for fault in _faults(world, kind, target) for at in (fault.at, fault.at + fault.lasts_s)]
+
+
+def _faults(world: World, kind: str, target: str) -> list[FaultPlan]:
+    return [fault for fault in world.plan.faults if fault.kind == kind and fault.target[0] == target]
 
 
 def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Judgement) -> None:
@@ -117,7 +126,7 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
         judgement.lost += 1
     elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent):
         judgement.missed_when_leaving += 1
-    elif _times(world, "broker-loses-store", life.gateway) and _times(world, "gateway-crash", life.gateway):
+    elif _was_forgotten(world, life, sent):
         judgement.lost_with_subscription += 1
     else:
         entered = ", ".join(f"{at:.4f}" for at in sent.entries)
@@ -126,14 +135,27 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
         )
 
 
+def _was_forgotten(world: World, life: Life, sent: Sent) -> bool:
+    """Whether a subscriber's broker and its gateway both forgot it, before or while this was under way."""
+    answers = sorted(at for times in life.established.values() for at in times)
+    for loss in _faults(world, "broker-loses-store", life.gateway):
+        until = next((at for at in answers if at > loss.at + loss.lasts_s), math.inf)
+        crashes = _faults(world, "gateway-crash", life.gateway)
+        if sent.at <= until and any(each.at <= until and each.at + each.lasts_s >= loss.at for each in crashes):
+            return True
+    return False
+
+
 def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
+    assert life.withdrawn_at is not None
+    if sent.number not in life.under_way:
+        return False
     if set(life.ended) < set(life.wishes):
         return True
-    assert life.withdrawn_at is not None
     if sent.taken_in_at is None or sent.taken_in_at >= life.withdrawn_at:
         return True
     until = max(life.ended.values())
-    return any(fault.at <= until and fault.at + fault.lasts_s >= sent.at - 1 for fault in world.plan.faults)
+    return any(fault.at <= until and fault.at + fault.lasts_s + AFTERMATH_S >= sent.at for fault in world.plan.faults)
 
 
 # ---- at rest -------------------------------------------------------------------------------------------------------
@@ -152,8 +174,7 @@ def _checks(world: World) -> Iterator[Callable[[], None]]:
     for broker in world.brokers.values():
         yield broker.check
     for gateway in world.gateways.values():
-        if gateway.node is not None:
-            yield gateway.node.check
+        yield gateway.check
     for subscriber in world.subscribers.values():
         yield subscriber.core.check
 

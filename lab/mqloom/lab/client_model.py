@@ -1,16 +1,13 @@
-"""Clients in virtual time: a subscriber around the production core, and a publisher of QoS 1 messages.
+"""A subscriber in virtual time, around the production core.
 
-A subscriber acknowledges a message after its core has handled it, and keeps its memory when it vanishes. Should its
+It acknowledges a message after its core has handled it, and keeps its memory when it vanishes. Should its
 core fail, as it does where no gateway answers, its user starts it anew, under another name and with another memory.
-
-A publisher sends again what has no PUBACK when it comes back. The broker may then have taken it already, and takes it
-twice: MQTT's at least once. Each time that the broker takes it counts as a publication of its own (`entries`).
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqloom.client.subscriber import State, Subscriber
 from mqloom.client.vocabulary import (
@@ -54,10 +51,18 @@ class Life:
     wishes: Mapping[str, Wish]
     established: dict[str, list[float]] = field(default_factory=dict)
     withdrawn_at: float | None = None
+    under_way: frozenset[int] = frozenset()  # when it withdrew
     ended: dict[str, float] = field(default_factory=dict)
     over_at: float | None = None
     problem: str = ""
     delivered: list[tuple[float, int, tuple[str, ...]]] = field(default_factory=list)
+
+
+class Lookup(NamedTuple):
+    """What a subscriber asks the world for: the number of a publication, and the numbers of all that brokers hold."""
+
+    number_of: Callable[[bytes], int]
+    under_way: Callable[[], frozenset[int]]
 
 
 class SubscriberModel:
@@ -69,7 +74,7 @@ class SubscriberModel:
         gateway: GatewayId,
         wishes: Mapping[str, Wish],
         place: Place,
-        number_of: Callable[[bytes], int],
+        look: Lookup,
         tell: Callable[[str, str], None],
     ) -> None:
         self.name = name
@@ -78,7 +83,8 @@ class SubscriberModel:
         self._is_closing = False
         self._wishes = wishes
         self._place = place
-        self._number_of = number_of
+        self._number_of = look.number_of
+        self._under_way = look.under_way
         self._tell = tell
         self._begin()
 
@@ -101,6 +107,7 @@ class SubscriberModel:
         self._is_closing = True
         if self.life.withdrawn_at is None and self.core.state is not State.OFFLINE:
             self.life.withdrawn_at = self._place.clock.now
+            self.life.under_way = self._under_way()
             self._happen(CloseRequested())
 
     def vanish(self, broker_notice_s: float) -> None:
@@ -266,56 +273,3 @@ class _Leaving:
 
 def _partly(answer: object) -> str:
     return " partly" if getattr(answer, "partly", False) else ""
-
-
-@dataclass(slots=True)
-class Sent:
-    """One publication: what it is, when its broker took it for the gateway and acknowledged it, and the gateway it."""
-
-    number: int
-    topic: str
-    attributes: Mapping[str, object]
-    gateway: GatewayId
-    payload: bytes
-    at: float = 0.0
-    entries: list[float] = field(default_factory=list)
-    acknowledged_at: float | None = None
-    taken_in_at: float | None = None
-    qos: int = 1
-
-
-class PublisherModel:
-    """A publisher at one broker."""
-
-    def __init__(self, name: str, gateway: GatewayId, place: Place, tell: Callable[[str, str], None]) -> None:
-        self.name = name
-        self.gateway = gateway
-        self._tell = tell
-        self._place = place
-        self._sent: dict[int, Sent] = {}
-        self._by_payload: dict[bytes, Sent] = {}
-        self._gateway_session = f"mqloom-{gateway}"
-        manner = Manner(client_id=f"pub-{name}", clean=True, on_published=self._published, on_taken=self._taken)
-        self.endpoint = Endpoint(place, manner)
-
-    def publish(self, sent: Sent) -> None:
-        """Publish; from then on until its PUBACK it is this publisher's duty."""
-        sent.at = self._place.clock.now
-        self._by_payload[sent.payload] = sent
-        if sent.qos:
-            self._sent[sent.number] = sent
-        self._tell(self.name, f"publishes p{sent.number} on {sent.topic}")
-        self.endpoint.publish(Publish(sent.topic, sent.payload, sent.qos), sent.number)
-
-    def _taken(self, message: Publish, sessions: list[str]) -> None:
-        if self._gateway_session in sessions:
-            self._by_payload[message.payload].entries.append(self._place.clock.now)
-
-    def _published(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self._sent.pop(number).acknowledged_at = self._place.clock.now
-
-    @property
-    def pending(self) -> int:
-        """How many have no PUBACK yet."""
-        return len(self._sent)

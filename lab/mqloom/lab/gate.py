@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame, WakeAt
+from mqloom.core.effects import Acknowledge, Effect, Log, PublishLocally, SendAck, SendFrame, WakeAt
 from mqloom.core.events import (
+    AcksReceived,
     Event,
     FramesReceived,
     LinkConnected,
@@ -25,7 +26,7 @@ from mqloom.core.messages import (
 )
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Answer, Delivered, Format, Record, Wish, decode_answer, decode_envelope, encode_record
-from mqloom.core.wire import Frame, decode, encode
+from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode, encode_ack
 from mqloom.gateway import node as node_module
 from mqloom.gateway.interfaces import (
     Agent,
@@ -54,15 +55,19 @@ Admit = Callable[[SubscribeRequest], str | None]
 class Gate:
     """One node, its neighbours played by hand; every event is followed by the node's own check.
 
-    Its broker takes over at once what is published there, unless `answers_local` is false.
+    Its broker takes over at once what is published there, unless `answers_local` is false. Of the neighbours only those
+    in `obliging` take over at once what is sent to them; for the others say `ack`.
     """
 
     def __init__(self, parts: NodeParts | None = None) -> None:
         self.now = 0.0
         self.answers_local = True
+        self.obliging: set[GatewayId] = set()
+        self.frames: dict[GatewayId, Frame] = {}
         self.node = Node(parts or parts_of(), self.now)
         self.sequences: dict[GatewayId, itertools.count[int]] = {}
         self.receipts = itertools.count(1)
+        self.park_receipts = itertools.count(1)
         self.handle(Started())
         self.handle(RecordsRead())
 
@@ -73,11 +78,17 @@ class Gate:
             numbers = tuple(each.number for each in effects if isinstance(each, PublishLocally) and each.number)
             if numbers:
                 effects += self._handle(LocallyPublished(numbers=numbers))
+        for neighbour in sorted(self.obliging):
+            if any(isinstance(each, SendFrame) and each.neighbour == neighbour for each in effects):
+                effects += self.ack(neighbour)
         return effects
 
     def _handle(self, event: Event) -> list[Effect]:
         effects = self.node.handle(event, self.now)
         self.node.check()
+        for effect in effects:
+            if isinstance(effect, SendFrame) and not effect.urgent:
+                self.frames[effect.neighbour] = decode(effect.frame)
         return effects
 
     def up(self, *neighbours: GatewayId) -> "Gate":
@@ -91,10 +102,14 @@ class Gate:
             self.marker_back(neighbour)
         return self
 
-    def marker_back(self, neighbour: GatewayId) -> list[Effect]:
-        """Let the broker give back the first marker of the park: there was nothing in it."""
-        marker = encode(Frame(US, Conversation(1, 1), 0, ()))
-        return self.handle(ParkedReceived(neighbour=neighbour, messages=(Parked(data=marker, receipt=1),)))
+    def marker_back(self, neighbour: GatewayId, number: int = 1) -> list[Effect]:
+        """Let the broker give back a marker of the park, the first one: there was nothing in it."""
+        return self.unpark(neighbour, encode(Frame(US, Conversation(1, number), 0, ())))
+
+    def unpark(self, neighbour: GatewayId, *messages: bytes) -> list[Effect]:
+        """Let the broker give back what is in the park."""
+        parked = tuple(Parked(data=data, receipt=next(self.park_receipts)) for data in messages)
+        return self.handle(ParkedReceived(neighbour=neighbour, messages=parked))
 
     def hear(self, neighbour: GatewayId, *messages: Message) -> list[Effect]:
         """Let a neighbour say something, in order."""
@@ -105,6 +120,13 @@ class Gate:
         """Let a neighbour say something on the urgent stream."""
         frame = Frame(neighbour, FIRST, 0, messages)
         return self.handle(FramesReceived(sender=neighbour, frames=(encode(frame),), urgent=True))
+
+    def ack(self, neighbour: GatewayId, *, received: int | None = None, done: int | None = None) -> list[Effect]:
+        """Let a neighbour acknowledge frames: as many as said, or all."""
+        last = self.frames[neighbour]
+        received = last.sequence + 1 if received is None else received
+        ack = Ack(neighbour, last.conversation, received, received if done is None else done)
+        return self.handle(AcksReceived(neighbour=neighbour, acks=(encode_ack(ack),)))
 
     def publish(self, *payloads: bytes, topic: str = "a/b") -> list[Effect]:
         """Let a client of our own broker publish."""
@@ -226,6 +248,17 @@ def sent(effects: Sequence[Effect], neighbour: GatewayId, *, urgent: bool = Fals
         if isinstance(effect, SendFrame) and effect.neighbour == neighbour and effect.urgent == urgent
         for message in decode(effect.frame).messages
     ]
+
+
+def acknowledged(effects: Sequence[Effect]) -> list[int]:
+    """Return the receipts that are acknowledged to our own broker."""
+    return [receipt for effect in effects if isinstance(effect, Acknowledge) for receipt in effect.receipts]
+
+
+def acks(effects: Sequence[Effect], neighbour: GatewayId) -> list[tuple[int, int]]:
+    """Return how many of its frames a neighbour is told have come, and are done."""
+    told = [effect.ack for effect in effects if isinstance(effect, SendAck) and effect.neighbour == neighbour]
+    return [(ack.received, ack.done) for ack in map(decode_ack, told)]
 
 
 def wakings(effects: Sequence[Effect]) -> list[float]:

@@ -40,7 +40,7 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import DRIVER_BATCH_MAX, STATUS_EVERY_S
+from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, LINK_WINDOW, STATUS_EVERY_S
 from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.gateway.node import Node
 from mqloom.lab.clock import Clock, Timer
@@ -121,6 +121,16 @@ class GatewayModel:
             **{f"publications for {neighbour}": count for neighbour, count in holdings.flows.items()},
         }
         return [f"{count} {what}" for what, count in held.items() if count]
+
+    def check(self) -> None:
+        """State the invariants of the node, and that what it holds is within the bounds that it sets itself."""
+        if self.node is None:
+            return
+        self.node.check()
+        holdings = self.node.holdings()
+        assert holdings.intake <= INTAKE_WINDOW + DRIVER_BATCH_MAX, holdings
+        for neighbour, held in holdings.flows.items():
+            assert held <= FLOW_QUEUE_MAX + LINK_WINDOW + DRIVER_BATCH_MAX, (neighbour, held)
 
     def _open(self) -> None:
         receipts = itertools.count(1)

@@ -46,6 +46,8 @@ class Park:
 
     def open(self) -> None:
         """Receive what is parked."""
+        if not self._wanted and self.endpoint.is_open:
+            self.endpoint.close()  # what has come on this connection was not wanted, and must come again
         self._wanted = True
         self.endpoint.open()
 

@@ -22,7 +22,7 @@ PUBLICATION: Final = b'"id":'
 
 @dataclass(slots=True)
 class Quality:
-    """How a path behaves: seconds, bytes a second (0: no bound), and shares of QoS 0 messages that suffer.
+    """How a path behaves: seconds, bytes a second (0: no bound), and shares of frames that suffer.
 
     With `tick_s` things arrive at multiples of it only, and so more of them together: as with a busy event loop.
     """
@@ -128,8 +128,8 @@ class Channel:
         self.clock.at(at, partial(self._arrive, self._batch))
 
     def _suffers(self, packet: Packet, at: float) -> bool:
-        """Duplicate or delay a QoS 0 message; whether it is on its way already. Others keep the rules of MQTT."""
-        if not isinstance(packet, Publish) or packet.qos:
+        """Duplicate or delay a frame; whether it is on its way already. All else keeps the rules of MQTT."""
+        if not isinstance(packet, Publish) or packet.qos or "/link/" not in packet.topic:
             return False
         quality, randomness = self.path.quality, self.path.randomness
         if randomness.random() < quality.duplicated:

@@ -1,12 +1,12 @@
 """What is measured side by side: our engine in its modes, and the form in which every other matcher is asked.
 
 A peer answers two things: how many events it gets through in a lap, and which ids match given events. Subscriptions
-have the ids 0, 1, 2, ... in the order of the workload.
+have the ids 0, 1, 2, ... in the order of the workload, or the texts that `text_id` makes of these.
 """
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -18,14 +18,22 @@ BATCH: Final = 1_024
 DESTINATIONS: Final = 16
 
 
+Id = int | str
+
+
+def text_id(number: int) -> str:
+    """Return the id of a subscription as a text."""
+    return f"subscription-{number}"
+
+
 class ContentEngine(Protocol):
     """What is asked of our engine, `mqloom.plugins.content.Engine`."""
 
-    def add(self, id: int, filter: Filter, destination: int | None = None) -> None:  # noqa: A002 - the engine's words
+    def add(self, id: Id, filter: Filter, destination: int | None = None) -> None:  # noqa: A002 - the engine's words
         """Take a subscription in."""
         ...
 
-    def remove(self, id: int) -> None:  # noqa: A002 - as above
+    def remove(self, id: Id) -> None:  # noqa: A002 - as above
         """Forget a subscription."""
         ...
 
@@ -70,6 +78,8 @@ class Peer(ABC):
     mode: ClassVar[str] = "one by one"
     gives_destinations: ClassVar[bool] = False
     """Whether the answers are destinations instead of ids."""
+    gives_texts: ClassVar[bool] = False
+    """Whether ids are texts instead of integers: objects instead of numbers side by side."""
 
     @abstractmethod
     def lap(self, seconds: float) -> Lap:
@@ -125,26 +135,11 @@ class _Ours(InProcess):
     def __init__(self, engine: ContentEngine, events: Sequence[Event]) -> None:
         super().__init__(events)
         self._engine = engine
-        # Ids may come in pieces that are joined when somebody asks. Others give them in one container: so do we here.
-        self._join: Callable[[Collection[Hashable]], Collection[Hashable]] = getattr(
-            type(engine.match(events[0])), "to_list", list
-        )
 
 
 class OneByOne(_Ours):
     """Our engine, one event at a time."""
 
-    chunk = 32
-
-    def match(self, events: list[Event]) -> Iterable[Collection[Hashable]]:
-        """See `InProcess`."""
-        return map(self._join, map(self._engine.match, events))
-
-
-class InPieces(_Ours):
-    """The same, its answers taken as they come: every id is there, in one of a few sequences."""
-
-    mode = "one by one, in pieces"
     chunk = 32
 
     def match(self, events: list[Event]) -> Iterable[Collection[Hashable]]:
@@ -160,7 +155,7 @@ class Batched(_Ours):
 
     def match(self, events: list[Event]) -> Iterable[Collection[Hashable]]:
         """See `InProcess`."""
-        return map(self._join, self._engine.match_batch(events))
+        return self._engine.match_batch(events)
 
 
 class DestinationsOnly(_Ours):
@@ -187,9 +182,18 @@ class DestinationsBatched(_Ours):
         return self._engine.destinations_batch(events)
 
 
-OUR_MODES: Final = (OneByOne, InPieces, Batched, DestinationsOnly, DestinationsBatched)
+class OneByOneTexts(OneByOne):
+    """An engine whose ids are texts, one event at a time."""
+
+    mode = "one by one, text ids"
+    gives_texts = True
 
 
-def our_peers(engine: ContentEngine, events: Sequence[Event]) -> list[Peer]:
-    """Return the engine in each of its modes."""
-    return [kind(engine, events) for kind in OUR_MODES]
+_INTEGER_MODES: Final = (OneByOne, Batched, DestinationsOnly, DestinationsBatched)
+OUR_MODES: Final = (*_INTEGER_MODES, OneByOneTexts)
+
+
+def our_peers(engine: ContentEngine, texts: ContentEngine | None, events: Sequence[Event]) -> list[Peer]:
+    """Return the engine in each of its modes; `texts` is a second one, whose ids are texts."""
+    ours: list[Peer] = [kind(engine, events) for kind in _INTEGER_MODES]
+    return ours if texts is None else [*ours, OneByOneTexts(texts, events)]

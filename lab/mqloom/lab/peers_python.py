@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mqloom.core.filter import And, Comparison, Filter, Node
-from mqloom.lab.peers import InProcess
+from mqloom.lab.peers import InProcess, text_id
 from mqloom.lab.workloads import Event
 
 Side = tuple[str, int]
@@ -73,11 +73,19 @@ class NumpyScan(InProcess):
         self._partial = np.array(partial) if any(partial) else None
         self._tests = [each.matches for each in filters]
 
+    def __len__(self) -> int:
+        return len(self._tests)
+
     def match(self, events: list[Event]) -> Iterable[Collection[int]]:
         """See `InProcess`."""
-        return map(self._match, events)
+        return map(self.match_one, events)
 
-    def _match(self, event: Event) -> Collection[int]:
+    def with_texts(self) -> "NumpyScanTexts":
+        """Return the same scan with texts for ids."""
+        return NumpyScanTexts(self, self._events)
+
+    def match_one(self, event: Event) -> Collection[int]:
+        """Return what matches an event."""
         for side, bound in self._agreed:
             (coordinate,) = self._point([side], event, -math.inf)
             if coordinate < bound:
@@ -127,6 +135,28 @@ class NumpyScan(InProcess):
                 return [((part.path, 1), _at_least(value, strict=part.operator == ">", whole=whole))]
             case _:
                 return [((part.path, -1), _at_least(-value, strict=part.operator == "<", whole=whole))]
+
+
+class NumpyScanTexts(InProcess):
+    """The scan with texts for ids: they are taken from an array of objects, and put into a list."""
+
+    engine = NumpyScan.engine
+    mode = "one by one, text ids"
+    gives_texts = True
+    chunk = NumpyScan.chunk
+
+    def __init__(self, scan: NumpyScan, events: Sequence[Event]) -> None:
+        super().__init__(events)
+        self._scan = scan
+        self._ids = np.array([text_id(number) for number in range(len(scan))], dtype=object)
+
+    def match(self, events: list[Event]) -> Iterable[Collection[str]]:
+        """See `InProcess`."""
+        return map(self._match, events)
+
+    def _match(self, event: Event) -> list[str]:
+        numbers = np.asarray(self._scan.match_one(event), dtype=np.intp)
+        return cast("list[str]", self._ids.take(numbers).tolist())
 
 
 class _Rows:

@@ -75,7 +75,7 @@ class ContentMatcher:
                     contents.append(attributes)
         for group, places, contents in asked.values():
             for index, keys in zip(places, group.by_content.match_batch(contents), strict=True):
-                found[index] += cast("list[SubscriptionKey]", list(keys))
+                found[index] += cast("list[SubscriptionKey]", keys)
         return found
 
     def _groups_of(self, topic: str) -> list[_Group]:

@@ -12,18 +12,19 @@ from sys import getsizeof
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mqloom.plugins.content.box_rows import BoxRows
-from mqloom.plugins.content.entries import CHECKED, Box, Entry, Item, Items, LeafName, Mask, Point
+from mqloom.plugins.content.drafts import Range
+from mqloom.plugins.content.entries import CHECKED, ID_CODE, Box, Entry, Item, Items, LeafName, Mask, Point
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
-from mqloom.plugins.content.matches import SLOT_CODE
-from mqloom.plugins.content.planning import Range
 
 FEW_MAX: Final = 128
 """So many boxes are handled without numpy."""
 
 _EXACT_MAX: Final = 2**53
+_NUMBERS: Final = frozenset((int, float))
 _INFINITE: Final = math.inf
 
 Values = list[int | float]
@@ -32,10 +33,12 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_index", "_paths", "_rows", "name")
+    __slots__ = ("_few", "_few_index", "_native", "_paths", "_rows", "name", "node")
 
-    def __init__(self, name: LeafName, paths: tuple[str, ...]) -> None:
+    def __init__(self, name: LeafName, paths: tuple[str, ...], node: Any, native: bool) -> None:
         self.name = name
+        self.node = node
+        self._native = native and name[1] != CHECKED
         self._paths = paths
         self._few: list[Box] = []
         self._few_index: FewBoxes | None = None
@@ -54,6 +57,11 @@ class Boxes:
         """Whether a batch gains by `match_batch`."""
         return self._rows is not None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `settle` may have something to do."""
+        return self._rows is not None
+
     def add(self, entry: Entry, item: Item, ranges: tuple[Range, ...]) -> Box:
         """Take an item in; return what `remove` will need."""
         box = _box_of(entry, item, ranges)
@@ -63,7 +71,7 @@ class Boxes:
         self._few.append(box)
         self._few_index = None
         if len(self._few) > FEW_MAX:
-            self._rows = BoxRows(len(self._paths), self.name[1] == CHECKED)
+            self._rows = BoxRows(len(self._paths), self._native)
             for known in self._few:
                 self._rows.add(known)
             self._few = []
@@ -84,6 +92,13 @@ class Boxes:
         if self._rows is not None:
             self._rows.settle()
 
+    def turn(self) -> None:
+        """Hold ids of any type from now on."""
+        self._native = False
+        self._few_index = None
+        if self._rows is not None:
+            self._rows.turn()
+
     def match(self, get: Get) -> Items:
         """Return the items whose box holds the publication."""
         if self._rows is None:
@@ -92,6 +107,9 @@ class Boxes:
             if which is not None:
                 return self._listed(compress(index.items, which))
         else:
+            items = self._rows.match_quickly(get, self._paths)
+            if items is not None:
+                return items
             point = self._point(get)
             if point is not None:
                 return self._rows.match(point)
@@ -104,6 +122,9 @@ class Boxes:
             which = (self._few_index or self._index_few()).find(get)
             boxes = self._match_awkward(get) if which is None else compress(self._few, which)
         else:
+            quick = self._rows.mask_quickly(get, self._paths)
+            if quick is not None:
+                return quick
             point = self._point(get)
             if point is not None:
                 return self._rows.mask(point)
@@ -114,7 +135,7 @@ class Boxes:
         return mask
 
     def _listed(self, items: Iterable[Any]) -> Items:
-        return list(items) if self.name[1] == CHECKED else array(SLOT_CODE, items)
+        return array(ID_CODE, items) if self._native else list(items)
 
     def _index_few(self) -> FewBoxes:
         items = self._listed([box.item for box in self._few])
@@ -125,6 +146,9 @@ class Boxes:
         """Return the items whose box holds the publication, for each."""
         if self._rows is None:
             return [self.match(get) for get in gets]
+        columns = self._columns(gets)
+        if columns is not None:
+            return self._rows.match_batch(columns)
         points: list[Point] = []
         places: list[int] = []
         matches: list[Items] = [()] * len(gets)
@@ -140,12 +164,29 @@ class Boxes:
                 matches[place] = items
         return matches
 
+    def _columns(self, gets: Sequence[Get]) -> NDArray[np.float64] | None:
+        """Return the values of all publications, a row for each, if all are simply doubles."""
+        points = np.empty((len(gets), len(self._paths)))
+        for place, path in enumerate(self._paths):
+            column: list[Any] = [get(path) for get in gets]
+            if not _NUMBERS.issuperset(map(type, column)):
+                return None
+            try:
+                points[:, place] = column
+            except OverflowError:
+                return None
+        # Integers from there on need not be doubles; to nothing NaN is less.
+        return points if (np.abs(points) < _EXACT_MAX).all() else None
+
     def _point(self, get: Get) -> Point | None:
         """Return the publication's values if all are doubles."""
         point: Point = []
         for path in self._paths:
-            value = get(path)
-            if value.__class__ is not float:
+            value: Any = get(path)
+            kind = value.__class__
+            if kind is int and -_EXACT_MAX <= value <= _EXACT_MAX:
+                value = float(value)
+            elif kind is not float:
                 value = _double(value)
                 if value is None:
                     return None

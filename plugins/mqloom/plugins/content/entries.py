@@ -1,11 +1,11 @@
 """What is known of a subscription in the engine, and what every leaf has in common."""
 
 from array import array
+from collections.abc import Hashable
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
-from mqloom.plugins.content.matches import SLOT_CODE, Slot
-from mqloom.plugins.content.planning import Check, Leaf
+from mqloom.plugins.content.planning import Checks, Leaf
 
 Mask = int
 """A set of destinations, one bit for each."""
@@ -18,18 +18,28 @@ Point = list[float]
 """A value for each attribute of a box."""
 
 
+class Rest(NamedTuple):
+    """What few subscriptions have: places beyond the first, conjunctions other than one, paths with dots."""
+
+    places: list[tuple[Any, Any]]
+    conjunctions: int
+    nested: tuple[str, ...]
+
+
 class Entry:
-    """A subscription: its slot, its destination's bit (0 without one), its place in time, its places in the leaves."""
+    """A subscription: its destination's bit (0 without one), its place in time, and its place in a leaf.
 
-    __slots__ = ("bit", "conjunctions", "nested", "number", "places", "slot")
+    `argument` is what the leaf needs to find it. A filter that is never true has no leaf.
+    """
 
-    def __init__(self, slot: Slot, bit: Mask, number: int) -> None:
-        self.slot = slot
+    __slots__ = ("argument", "bit", "leaf", "number", "rest")
+
+    def __init__(self, bit: Mask, number: int) -> None:
         self.bit = bit
         self.number = number
-        self.places: tuple[Any, ...] = ()
-        self.conjunctions = 0
-        self.nested: tuple[str, ...] = ()
+        self.leaf: Any = None
+        self.argument: Any = None
+        self.rest: Rest | None = None
 
 
 class Box:
@@ -46,44 +56,42 @@ class Box:
 
 
 class Candidate:
-    """What a leaf holds instead of a slot if something is left to check."""
+    """What a leaf holds instead of an id if something is left to check."""
 
-    __slots__ = ("bit", "checks", "several", "slot")
+    __slots__ = ("bit", "checks", "id", "several")
 
-    def __init__(self, entry: Entry, checks: tuple[Check, ...], several: bool) -> None:
-        self.slot = entry.slot
-        self.bit = entry.bit
+    def __init__(self, id_: Hashable, bit: Mask, checks: Checks, several: bool) -> None:
+        self.id = id_
+        self.bit = bit
         self.checks = checks
         self.several = several
-        """Whether the slot may also come from another leaf."""
+        """Whether the id may also come from another leaf."""
 
 
-Item = Slot | Candidate
-"""What a leaf holds."""
+Item = Hashable
+"""What a leaf holds: an id, or a candidate."""
 
 Items = Any
-"""What comes out of a leaf: Slots, or a sequence of candidates."""
-
-SINGLE: Final = 0
-"""The bucket of slots that come out of one leaf only."""
+"""Several ids: an array of integers, or a list; or a list of candidates."""
 
 SEVERAL: Final = 1
-"""The bucket of slots that may come out of several leaves."""
+"""The bucket of ids that may come out of several leaves."""
 
 CHECKED: Final = 2
 """The bucket of candidates."""
 
+ID_CODE: Final = "q"
+_ID_MIN: Final = -(2**63)
+_ID_MAX: Final = 2**63 - 1
+
 number_of = attrgetter("number")
 
 
-def container(bucket: int) -> Any:
-    """Return an empty list for what a leaf of this bucket holds."""
-    return [] if bucket == CHECKED else array(SLOT_CODE)
+def is_native(id_: Hashable) -> bool:
+    """Say whether an array can hold an id, so that what comes out is what went in: True would come out as 1."""
+    return type(id_) is int and _ID_MIN <= id_ <= _ID_MAX
 
 
-class Settling(Protocol):
-    """A leaf that puts work off until it is asked."""
-
-    def settle(self) -> None:
-        """Do what was put off."""
-        ...
+def container(native: bool) -> Items:
+    """Return an empty array of integers, or an empty list for anything."""
+    return array(ID_CODE) if native else []

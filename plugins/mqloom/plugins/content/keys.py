@@ -4,7 +4,7 @@ A signature is the sorted tuple of the parts that a group of conjunctions tests 
 of an attribute, or the first or last characters of it: `LIKE 'ab%'` is an equality too.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
 from mqloom.core.filter import Pattern
@@ -23,6 +23,7 @@ Signature = tuple[Part, ...]
 SCALARS: Final = frozenset((str, int, float))
 """The types whose values are their own keys. Python takes 1 for 1.0, as filters do, but also for True."""
 
+_OWN_KEYS: Final = SCALARS | {type(None)}
 _TRUE: Final = object()
 _FALSE: Final = object()
 _NO_KEY: Final = object()
@@ -101,3 +102,59 @@ def _by_parts(signature: Signature, find: Callable[[Hashable], N | None]) -> Cal
         return find(tuple(keys) if len(keys) > 1 else keys[0])
 
     return found
+
+
+def values_key(paths: Sequence[str]) -> Callable[[Get], Hashable]:
+    """Return the function that makes one key of a publication's values: equal if no predicate tells them apart."""
+    if not paths:
+        return _no_key
+    if len(paths) == 1:
+        return _value_key(paths[0])
+    if len(paths) == 2:
+        return _pair_key(*paths)
+    if len(paths) == 3:
+        return _triple_key(*paths)
+
+    def key(get: Get) -> Hashable:
+        values = [get(path) for path in paths]
+        for value in values:
+            if value.__class__ not in _OWN_KEYS:
+                return tuple([value if value.__class__ in _OWN_KEYS else key_of(value) for value in values])
+        return tuple(values)
+
+    return key
+
+
+def _no_key(_get: Get) -> Hashable:
+    return ()
+
+
+def _value_key(path: str) -> Callable[[Get], Hashable]:
+    def key(get: Get) -> Hashable:
+        value: Any = get(path)
+        return value if value.__class__ in _OWN_KEYS else key_of(value)
+
+    return key
+
+
+def _pair_key(one: str, two: str) -> Callable[[Get], Hashable]:
+    def key(get: Get) -> Hashable:
+        first: Any = get(one)
+        second: Any = get(two)
+        if first.__class__ in _OWN_KEYS and second.__class__ in _OWN_KEYS:
+            return first, second
+        return tuple([value if value.__class__ in _OWN_KEYS else key_of(value) for value in (first, second)])
+
+    return key
+
+
+def _triple_key(one: str, two: str, three: str) -> Callable[[Get], Hashable]:
+    def key(get: Get) -> Hashable:
+        first: Any = get(one)
+        second: Any = get(two)
+        third: Any = get(three)
+        if first.__class__ in _OWN_KEYS and second.__class__ in _OWN_KEYS and third.__class__ in _OWN_KEYS:
+            return first, second, third
+        return tuple([value if value.__class__ in _OWN_KEYS else key_of(value) for value in (first, second, third)])
+
+    return key

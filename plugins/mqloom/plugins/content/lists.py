@@ -2,47 +2,56 @@
 
 from bisect import bisect_left
 from sys import getsizeof
+from typing import Any
 
-from mqloom.plugins.content.entries import Entry, Item, Items, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Entry, Item, LeafName, Mask, container, number_of
 
 
 class Listed:
-    """Items in the order in which they came. `items` is what a match takes, as of the last `settle`."""
+    """Items in the order in which they came. `items` stays the same container until `turn`."""
 
-    __slots__ = ("_counts", "_entries", "_items", "_mask", "items", "name")
+    __slots__ = ("_counts", "_entries", "_mask", "items", "name", "node")
 
-    def __init__(self, name: LeafName) -> None:
+    waiting = False
+    """Whether `settle` has something to do: never."""
+
+    def __init__(self, name: LeafName, node: Any, native: bool) -> None:
         self.name = name
-        self.items: Items = container(name[1])
-        self._items = container(name[1])
+        self.node = node
+        self.items = container(native and name[1] != CHECKED)
         self._entries: list[Entry] = []
         self._counts: dict[Mask, int] | None = None
         self._mask: Mask | None = None
 
-    def add(self, entry: Entry, item: Item, _argument: object) -> None:
-        """Take an item in."""
-        self._items.append(item)
+    def add(self, entry: Entry, item: Item, argument: Any) -> Any:
+        """Take an item in; return what `remove` will need."""
+        self.items.append(item)
         self._entries.append(entry)
         if self._counts is not None:
             self._counts[entry.bit] = self._counts.get(entry.bit, 0) + 1
+            self._mask = None
+        return argument
 
-    def remove(self, entry: Entry, _argument: object) -> None:
+    def remove(self, entry: Entry, _argument: Any) -> None:
         """Forget an entry's item."""
         index = bisect_left(self._entries, entry.number, key=number_of)
         assert self._entries[index] is entry
-        del self._entries[index], self._items[index]
+        del self._entries[index], self.items[index]
         if self._counts is not None:
             self._counts[entry.bit] -= 1
             if not self._counts[entry.bit]:
                 del self._counts[entry.bit]
+                self._mask = None
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._entries)
 
     def settle(self) -> None:
-        """Make `items` what it should be."""
-        self._mask = None
-        self.items = self._items[:]
+        """Do nothing: nothing was put off."""
+
+    def turn(self) -> None:
+        """Hold ids of any type from now on."""
+        self.items = list(self.items)
 
     def mask(self) -> Mask:
         """Return the destinations of all."""
@@ -63,4 +72,4 @@ class Listed:
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
         counts = 0 if self._counts is None else getsizeof(self._counts)
-        return getsizeof(self) + getsizeof(self.items) + getsizeof(self._items) + getsizeof(self._entries) + counts
+        return getsizeof(self) + getsizeof(self.items) + getsizeof(self._entries) + counts

@@ -12,7 +12,6 @@ Keys choose the node. Of the rest one thing, or all the ranges together, choose 
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -20,55 +19,36 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from mqloom.core.filter import (
     And,
     Comparison,
-    Conjunction,
     Filter,
     Like,
     Membership,
-    Node,
     Operator,
-    Or,
     Predicate,
-    Presence,
-    Restriction,
     Scalar,
-    restriction_of,
     value_test,
 )
 from mqloom.core.filter.ranges import Number, NumberRange
-from mqloom.core.filter.syntax import predicates
+from mqloom.plugins.content.drafts import Draft, Range
 from mqloom.plugins.content.keys import Part, Signature, key_of, pattern_part
 
 EXPANSION_MAX: Final = 1024
 """Under how many keys one conjunction is kept at most; of more INs than that allows, the others are checked."""
 
-DISJOINT_MAX: Final = 8
-"""Of filters with more conjunctions than that we do not find out that they exclude each other."""
-
 _EXACT_MAX: Final = 2**53
 
 BoundKind = Literal["double", "number", "string"]
 Test = Callable[[object], bool]
-Check = tuple[str, Test]
-Checks = tuple[Check, ...]
 
 
-class Range(NamedTuple):
-    """Bounds on a number; None is no bound."""
+class Check(NamedTuple):
+    """A test of an attribute's value, and whether it is one of texts: such attributes have few different values."""
 
     path: str
-    low: Number | None
-    low_open: bool
-    high: Number | None
-    high_open: bool
+    test: Test
+    of_text: bool
 
-    @property
-    def one_sided(self) -> bool:
-        """Whether there is a single bound."""
-        return self.low is None or self.high is None
 
-    def excludes(self, other: "Range") -> bool:
-        """Say whether surely no number is in both."""
-        return _below(self, other) or _below(other, self)
+Checks = tuple[Check, ...]
 
 
 class ListLeaf(NamedTuple):
@@ -92,8 +72,20 @@ class BoxLeaf(NamedTuple):
     paths: tuple[str, ...]
 
 
-Leaf = ListLeaf | ThresholdLeaf | BoxLeaf
+class TriedLeaf(NamedTuple):
+    """The leaf of a few with two bounds, of which one must hold, or every one."""
+
+    bounds: tuple[tuple[str, Operator], tuple[str, Operator]]
+    every: bool
+
+
+Leaf = ListLeaf | ThresholdLeaf | BoxLeaf | TriedLeaf
 PLAIN: Final = ListLeaf()
+
+SINGLE: Final = 0
+"""The bucket of ids that come out of one leaf only."""
+
+_PLAIN_NAME: Final = (PLAIN, SINGLE)
 
 
 class Plan(NamedTuple):
@@ -105,27 +97,8 @@ class Plan(NamedTuple):
     checks: Checks
 
 
-QuickPlan = tuple[Signature, Hashable, Leaf, Any]
-"""The same for one place: signature, key, leaf and its argument; with nothing left to check."""
-
-
-@dataclass(slots=True)
-class Draft:
-    """What a conjunction asks, sorted by how it can be found."""
-
-    equal: dict[str, list[Hashable]] = field(default_factory=dict)
-    ranges: list[Range] = field(default_factory=list)
-    orders: list[Comparison] = field(default_factory=list)
-    likes: list[Like] = field(default_factory=list)
-    presences: list[Presence] = field(default_factory=list)
-    others: list[Predicate] = field(default_factory=list)
-
-    def excludes(self, other: "Draft") -> bool:
-        """Say whether surely nothing satisfies both."""
-        for path, keys in self.equal.items():
-            if path in other.equal and not set(keys) & set(other.equal[path]):
-                return True
-        return any(one.path == two.path and one.excludes(two) for one in self.ranges for two in other.ranges)
+QuickPlan = tuple[Signature, Hashable, tuple[Leaf, int], Any]
+"""The same for one place, with nothing left to check: signature, key, the leaf's name and its argument."""
 
 
 def plan_quickly(filter_: Filter) -> QuickPlan | None:
@@ -149,10 +122,10 @@ def plan_quickly(filter_: Filter) -> QuickPlan | None:
     signature, paths = _signature_of(tuple(equal))
     key: Hashable = equal[paths[0]] if len(paths) == 1 else tuple([equal[path] for path in paths])
     if bound is None:
-        return signature, key, PLAIN, None
+        return signature, key, _PLAIN_NAME, None
     if bound.path in equal:
         return None
-    return signature, key, _threshold_leaf(bound.path, bound.operator, _kind(bound.value)), bound.value
+    return signature, key, _threshold_name(bound.path, bound.operator, _kind(bound.value)), bound.value
 
 
 @lru_cache(maxsize=4096)
@@ -162,135 +135,8 @@ def _signature_of(paths: tuple[str, ...]) -> tuple[Signature, list[str]]:
 
 
 @lru_cache(maxsize=4096)
-def _threshold_leaf(path: str, operator: Operator, kind: BoundKind) -> ThresholdLeaf:
-    return ThresholdLeaf(path, operator, kind)
-
-
-def drafts_of(filter_: Filter) -> list[Draft]:
-    """Return what each conjunction of a filter asks, without those that are never true."""
-    tree = filter_.tree
-    if not _is_plain(tree):
-        drafts = (draft_of(conjunction) for conjunction in filter_.conjunctions)
-        return [draft for draft in drafts if draft is not None]
-    draft = draft_of(cast(Conjunction, tree.parts if isinstance(tree, And) else (tree,)))
-    return [] if draft is None else [draft]
-
-
-def paths_of(filter_: Filter) -> list[str]:
-    """Return the paths of all predicates; `filter_.attributes` would keep them."""
-    return [predicate.path for predicate in predicates(filter_.tree)]
-
-
-def are_disjoint(drafts: Sequence[Draft]) -> bool:
-    """Say whether surely nothing satisfies two of them."""
-    if len(drafts) > DISJOINT_MAX:
-        return False
-    return all(one.excludes(two) for index, one in enumerate(drafts) for two in drafts[:index])
-
-
-def _is_plain(tree: Node) -> bool:
-    if isinstance(tree, And):
-        return not any(isinstance(part, (And, Or)) for part in tree.parts)
-    return not isinstance(tree, Or)
-
-
-def draft_of(conjunction: Conjunction) -> Draft | None:
-    """Return what a conjunction asks, or None if it is never true."""
-    draft = Draft()
-    by_path: dict[str, list[Predicate]] = {}
-    for predicate in conjunction:
-        by_path.setdefault(predicate.path, []).append(predicate)
-    for path, asked in by_path.items():
-        if len(asked) == 1:
-            _draft_one(draft, asked[0])
-        elif not _draft_several(draft, path, asked):
-            return None
-    return draft
-
-
-def _draft_one(draft: Draft, predicate: Predicate) -> None:
-    if isinstance(predicate, Comparison):
-        _draft_comparison(draft, predicate)
-    elif isinstance(predicate, Presence):
-        draft.presences.append(predicate)
-    elif isinstance(predicate, Membership) and not predicate.negated:
-        draft.equal[predicate.path] = [key_of(value) for value in predicate.values]
-    elif isinstance(predicate, Like) and not predicate.negated:
-        draft.likes.append(predicate)
-    else:
-        draft.others.append(predicate)
-
-
-def _draft_comparison(draft: Draft, predicate: Comparison) -> None:
-    path, operator, value, kind = predicate.path, predicate.operator, predicate.value, predicate.kind
-    if operator == "=":
-        draft.equal[path] = [key_of(value) if kind == "boolean" else value]
-    elif kind == "boolean":
-        draft.equal[path] = [key_of(not value)]
-    elif kind == "string" or operator == "<>":
-        draft.orders.append(predicate)
-    elif operator in (">", ">="):
-        draft.ranges.append(Range(path, cast(Number, value), operator == ">", None, False))
-    else:
-        draft.ranges.append(Range(path, None, False, cast(Number, value), operator == "<"))
-
-
-def _draft_several(draft: Draft, path: str, predicates: list[Predicate]) -> bool:
-    """Add what several predicates ask of one attribute; False if that cannot be."""
-    merged = _merged_bounds(path, predicates)
-    if merged is None:
-        return _draft_met(draft, path, predicates)
-    low, high = merged.low, merged.high
-    if low is not None and high is not None and low >= high:
-        if low > high or merged.low_open or merged.high_open:
-            return False
-        draft.equal[path] = [low]
-        return True
-    draft.ranges.append(merged)
-    return True
-
-
-def _merged_bounds(path: str, predicates: list[Predicate]) -> Range | None:
-    """Return the range that predicates of nothing but bounds on a number make, else None."""
-    low: Number | None = None
-    high: Number | None = None
-    low_open = high_open = False
-    for predicate in predicates:
-        if not isinstance(predicate, Comparison) or predicate.kind != "number" or predicate.operator in ("=", "<>"):
-            return None
-        value, is_open = cast(Number, predicate.value), predicate.operator in ("<", ">")
-        if predicate.operator in (">", ">="):
-            if low is None or value > low:
-                low, low_open = value, is_open
-            elif value == low:
-                low_open = low_open or is_open
-        elif high is None or value < high:
-            high, high_open = value, is_open
-        elif value == high:
-            high_open = high_open or is_open
-    return Range(path, low, low_open, high, high_open)
-
-
-def _draft_met(draft: Draft, path: str, predicates: list[Predicate]) -> bool:
-    allowed = restriction_of(predicates[0])
-    for predicate in predicates[1:]:
-        allowed = allowed.meet(restriction_of(predicate))
-    if allowed == Restriction():
-        return False
-    bounds = allowed.numbers
-    if allowed.missing:
-        draft.presences.append(Presence(path, present=False))
-    elif not allowed.other and isinstance(bounds, frozenset) and isinstance(allowed.strings, frozenset):
-        values: list[Scalar] = [*allowed.booleans, *bounds, *allowed.strings]
-        draft.equal[path] = [key_of(value) for value in values]
-    elif isinstance(bounds, NumberRange) and not (
-        allowed.other or allowed.booleans or allowed.strings or bounds.excluded
-    ):
-        draft.ranges.append(Range(path, bounds.low, bounds.low_open, bounds.high, bounds.high_open))
-    else:
-        draft.likes += [predicate for predicate in predicates if isinstance(predicate, Like) and not predicate.negated]
-        draft.others += [predicate for predicate in predicates if not isinstance(predicate, Like) or predicate.negated]
-    return True
+def _threshold_name(path: str, operator: Operator, kind: BoundKind) -> tuple[ThresholdLeaf, int]:
+    return ThresholdLeaf(path, operator, kind), SINGLE
 
 
 def plan_of(draft: Draft, parts_max: int = 64) -> Plan:
@@ -305,6 +151,39 @@ def plan_of(draft: Draft, parts_max: int = 64) -> Plan:
     return Plan(signature, list(product(*[parts[part] for part in signature])), leaves, tuple(checks))
 
 
+def tried_plan(plans: Sequence[Plan]) -> Plan | None:
+    """Return the plan by which all of these are kept in one leaf, and tried, if they are nothing but two bounds."""
+    signature, keys, leaves, checks = plans[0]
+    if not signature or checks or len(plans) > 2:
+        return None
+    if len(plans) == 2:
+        other = plans[1]
+        if other.signature != signature or other.keys != keys or other.checks:
+            return None
+        leaves = [*leaves, *other.leaves]
+    bounds: list[tuple[str, Operator, Number]] = []
+    for leaf, argument in leaves:
+        if isinstance(leaf, BoxLeaf):
+            bounds += [bound for range_ in argument for bound in _bounds_of(range_)]
+        elif isinstance(leaf, ThresholdLeaf) and leaf.kind == "double":
+            bounds.append((leaf.path, leaf.operator, argument))
+    if len(bounds) != 2 or len(leaves) != len(plans):
+        return None
+    (path, operator, value), (path_2, operator_2, value_2) = sorted(bounds)
+    named = TriedLeaf(((path, operator), (path_2, operator_2)), every=len(plans) == 1)
+    return Plan(signature, keys, [(named, (value, value_2))], ())
+
+
+def _bounds_of(range_: Range) -> list[tuple[str, Operator, Number]]:
+    path, low, low_open, high, high_open = range_
+    found: list[tuple[str, Operator, Number]] = []
+    if low is not None:
+        found.append((path, ">" if low_open else ">=", low))
+    if high is not None:
+        found.append((path, "<" if high_open else "<=", high))
+    return found
+
+
 def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part, list[Hashable]], list[Predicate]]:
     """Choose the keys; return them by part, and the predicates that are left over. Adds to `checks`."""
     parts: dict[Part, list[Hashable]] = {}
@@ -315,7 +194,7 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
             size *= len(keys)
             parts[path, 0] = keys
         else:
-            checks.append((path, _is_among(frozenset(keys))))
+            checks.append(Check(path, _is_among(frozenset(keys)), True))
     if not draft.likes:
         return parts, draft.others
     others = list(draft.others)
@@ -331,6 +210,7 @@ def _parts(draft: Draft, parts_max: int, checks: list[Check]) -> tuple[dict[Part
     return parts, others
 
 
+@lru_cache(maxsize=4096)
 def _is_among(keys: frozenset[Hashable]) -> Test:
     return lambda value: key_of(value) in keys
 
@@ -364,9 +244,9 @@ def _range_leaf(ranges: list[Range], checks: list[Check]) -> list[tuple[Leaf, An
     if len(ranges) > 1 or not ranges[0].one_sided:
         exact = sorted(range_ for range_ in ranges if _is_exact(range_.low) and _is_exact(range_.high))
         if len(exact) > 1 or (exact and not exact[0].one_sided):
-            checks += [(range_.path, _range_test(range_)) for range_ in ranges if range_ not in exact]
+            checks += [Check(range_.path, _range_test(range_), False) for range_ in ranges if range_ not in exact]
             return [(BoxLeaf(tuple(range_.path for range_ in exact)), tuple(exact))]
-        checks += [(range_.path, _range_test(range_)) for range_ in ranges]
+        checks += [Check(range_.path, _range_test(range_), False) for range_ in ranges]
     path, low, low_open, high, high_open = ranges[0]
     if low is not None:
         return [(ThresholdLeaf(path, ">" if low_open else ">=", _kind(low)), low)]
@@ -380,13 +260,10 @@ def _check(checks: list[Check], *several: Sequence[Predicate]) -> None:
 @lru_cache(maxsize=4096)
 def _check_of(predicate: Predicate) -> Check:
     """Return the check for a predicate. Many filters share one, and a shared one stays in the processor's cache."""
-    return predicate.path, value_test(predicate)
-
-
-def _below(one: Range, two: Range) -> bool:
-    if one.high is None or two.low is None:
-        return False
-    return one.high < two.low or (one.high == two.low and (one.high_open or two.low_open))
+    of_text = isinstance(predicate, Like | Membership) or (
+        isinstance(predicate, Comparison) and predicate.kind == "string"
+    )
+    return Check(predicate.path, value_test(predicate), of_text)
 
 
 def _is_exact(bound: Number | None) -> bool:

@@ -9,11 +9,14 @@ from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Entry, Item, Items, LeafName, Mask, container, number_of
 from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 8192
 """In a longer leaf new thresholds wait for the next match, so that many of them cost one sort."""
+
+STEPS_MIN: Final = 9
+"""In a smaller leaf the destinations of a match are put together one by one."""
 
 _FEW: Final = 16
 _FEW_SHARE: Final = 64
@@ -29,36 +32,56 @@ _SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
 
 
 class Thresholds:
-    """Items by threshold. `thresholds`, `items` stay the same lists; a match may read them after `settle`."""
+    """Items by threshold. `thresholds` stays the same list, `items` until `turn`; they are right after `settle`."""
 
-    __slots__ = ("_entries", "_loosest", "_steps", "_waiting", "items", "name", "search", "tail", "thresholds")
+    __slots__ = (
+        "_entries",
+        "_loosest",
+        "_steps",
+        "items",
+        "name",
+        "node",
+        "row",
+        "search",
+        "tail",
+        "thresholds",
+        "waiting",
+    )
 
-    def __init__(self, name: LeafName, leaf: ThresholdLeaf) -> None:
+    def __init__(self, name: LeafName, leaf: ThresholdLeaf, node: Any, native: bool) -> None:
         self.name = name
+        self.node = node
         self.search, self.tail = _SEARCH[leaf.operator]
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
-        self.items = container(name[1])
+        self.items = container(native and name[1] != CHECKED)
+        self.row: Row | None = None
         self._entries: list[Entry] = []
-        self._waiting: list[tuple[Any, Item, Entry]] = []
+        self.waiting: list[tuple[Any, Item, Entry]] | None = None
         self._loosest: dict[Mask, Any] | None = None
         self._steps: tuple[list[Any], list[Mask]] | None = None
 
     def __len__(self) -> int:
-        return len(self.items) + len(self._waiting)
+        return len(self._entries) + len(self.waiting or ())
 
-    def add(self, entry: Entry, item: Item, threshold: Any) -> None:
-        """Take an item in."""
-        if len(self.items) < SORTED_AT_ONCE_MAX:
-            self._insert(threshold, item, entry)
+    def add(self, entry: Entry, item: Item, threshold: Any) -> Any:
+        """Take an item in; return what `remove` will need."""
+        if len(self._entries) < SORTED_AT_ONCE_MAX:
+            index = bisect_right(self.thresholds, threshold)
+            self.thresholds.insert(index, threshold)
+            self.items.insert(index, item)
+            self._entries.insert(index, entry)
+        elif self.waiting is None:
+            self.waiting = [(threshold, item, entry)]
         else:
-            self._waiting.append((threshold, item, entry))
+            self.waiting.append((threshold, item, entry))
         if self._loosest is not None and entry.bit:
             self._loosen(self._loosest, entry.bit, threshold)
+        return threshold
 
     def remove(self, entry: Entry, threshold: Any) -> None:
         """Forget an entry's item."""
-        if self._waiting:
+        if self.waiting:
             self.settle()
         # Items of one threshold lie in the order in which they came.
         low = bisect_left(self.thresholds, threshold)
@@ -71,10 +94,15 @@ class Thresholds:
 
     def settle(self) -> None:
         """Sort in what waits."""
-        waiting, self._waiting = self._waiting, []
-        if len(waiting) <= max(_FEW, len(self.items) // _FEW_SHARE):
+        waiting, self.waiting = self.waiting, None
+        if waiting is None:
+            return
+        if len(waiting) <= max(_FEW, len(self._entries) // _FEW_SHARE):
             for threshold, item, entry in waiting:
-                self._insert(threshold, item, entry)
+                index = bisect_right(self.thresholds, threshold)
+                self.thresholds.insert(index, threshold)
+                self.items.insert(index, item)
+                self._entries.insert(index, entry)
             return
         rows = [*zip(self.thresholds, self.items, self._entries, strict=True), *waiting]
         rows.sort(key=lambda row: row[0])
@@ -83,19 +111,32 @@ class Thresholds:
             del column[:]
             column.extend(values)
 
-    def _insert(self, threshold: Any, item: Item, entry: Entry) -> None:
-        index = bisect_right(self.thresholds, threshold)
-        self.thresholds.insert(index, threshold)
-        self.items.insert(index, item)
-        self._entries.insert(index, entry)
+    def turn(self) -> None:
+        """Hold ids of any type from now on."""
+        self.items = list(self.items)
+        self.row = None
+
+    def make_row(self) -> "Row":
+        """Return the leaf's row, made when first asked for. To forget the leaf one has to forget its row."""
+        self.row = self.name[1], self.search, self.thresholds, self.tail, self.items, self
+        return self.row
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
+        if len(self._entries) < STEPS_MIN:
+            return self._few_mask(value)
         thresholds, masks = self._steps or self._make_steps()
         index = self.search(thresholds, value)
         if self.tail:
             return masks[index] if index < len(masks) else 0
         return masks[index - 1] if index else 0
+
+    def _few_mask(self, value: Any) -> Mask:
+        cut = self.search(self.thresholds, value)
+        mask = 0
+        for entry in self._entries[cut:] if self.tail else self._entries[:cut]:
+            mask |= entry.bit
+        return mask
 
     def _make_steps(self) -> tuple[list[Any], list[Mask]]:
         """Keep each destination's loosest threshold, in order, with the destinations that are reached so far."""
@@ -120,5 +161,16 @@ class Thresholds:
 
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
-        lists = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries, self._waiting)))
-        return lists + (sum(map(getsizeof, self.thresholds)) if isinstance(self.thresholds, list) else 0)
+        size = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries)))
+        size += 0 if self.row is None else getsizeof(self.row)
+        if isinstance(self.thresholds, list):
+            size += sum(map(getsizeof, self.thresholds))
+        if self._loosest is not None:
+            size += getsizeof(self._loosest)
+        if self._steps is not None:
+            size += sum(map(getsizeof, (self._steps, *self._steps, *self._steps[1])))
+        return size
+
+
+Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Thresholds]
+"""What a match needs of a leaf: bucket, search, thresholds, tail, items; and the leaf."""
