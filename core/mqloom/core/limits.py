@@ -54,8 +54,9 @@ SEEN_ORIGINS_MAX: Final = 4_096
 FENCE_EVERY_S: Final = 0.5
 """The least time between two fences, by which a gateway learns that its broker has read its acknowledgements."""
 
-INTAKE_WINDOW: Final = 4_096
-"""Own publications that are not taken care of yet; past that the intake is held until half of them are."""
+INTAKE_WINDOW: Final = 8_192
+"""Own publications that are not taken care of yet; past that the intake is held until half of them are. More than wait
+for a neighbour before they are parked: a neighbour that is away does not hold the others up."""
 
 LINK_WINDOW: Final = 2_048
 """Publications sent to a neighbour that it has not taken care of; more wait."""

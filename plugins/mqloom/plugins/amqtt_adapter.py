@@ -6,6 +6,7 @@ connections ourselves and close them: amqtt leaves the socket of a client open t
 
 import asyncio
 import logging
+from typing import Any
 
 from mqloom.core.errors import BrokerError
 from mqloom.gateway.hookspecs import hookimpl
@@ -37,6 +38,9 @@ class AmqttAdapter:
                 "plugins": {"mqloom.plugins.amqtt_admission.Everybody": {}},
             }
         )
+
+        # amqtt goes through them while others subscribe, stumbles, and loses what it was about to hand out.
+        self._broker._subscriptions = _Steady()
 
     async def start(self) -> None:
         """Start listening; raises BrokerError when the address is taken."""
@@ -74,6 +78,14 @@ class AmqttAdapter:
         finally:
             writer.close()
             self._connections.discard(task)
+
+
+class _Steady(dict[str, Any]):
+    """A dict that can be changed while somebody goes through it."""
+
+    def items(self) -> Any:
+        """Return what is there now."""
+        return list(super().items())
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:

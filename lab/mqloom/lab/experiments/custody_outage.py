@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from mqloom.core.limits import INTAKE_WINDOW, LINK_WINDOW
+from mqloom.lab import checkers
 from mqloom.lab.client_model import SubscriberModel
 from mqloom.lab.endpoint import DIAL_S, RETRY_S, Endpoint, Manner
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most, exactly, thinned
@@ -137,6 +138,7 @@ class _Record:
 
     held_max: int = 0
     parked_max: int = 0
+    left_over: int = 0
     drained_at: float | None = None
     held: list[tuple[float, float]] = field(default_factory=list)
     parked: list[tuple[float, float]] = field(default_factory=list)
@@ -166,9 +168,9 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
         if now >= size.end_at + DRAIN_S_MAX:
             break
     world.settle()
-    world.check()
     local.take()
     remote.take()
+    record.left_over = len(list(checkers.at_rest(world)))
     return _report(size, record, local, remote)
 
 
@@ -245,6 +247,7 @@ def _report(size: Size, record: _Record, local: Taker, remote: Taker) -> Report:
         exactly("beyond the link: lost", remote.lost(), 0),
         exactly("beyond the link: duplicated", remote.duplicated(), 0),
         at_most("drained after", drained_s, RECONNECT_S + size.outage_s / 10, bound=drain_bound_s, unit="s"),
+        exactly("at rest: not as it should be", record.left_over, 0),
     )
     return Report(rows=rows, picture=_picture(size, record))
 
