@@ -84,8 +84,8 @@ class _Steady(dict[str, Any]):
     """A dict that can be changed while somebody goes through it."""
 
     def items(self) -> Any:
-        """Return what is there now."""
-        return list(super().items())
+        """Return what is there now, the lists in it too."""
+        return [(topics, list(sessions)) for topics, sessions in super().items()]
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
