@@ -60,6 +60,12 @@ INTAKE_WINDOW: Final = 4_096
 LINK_WINDOW: Final = 2_048
 """Publications sent to a neighbour that it has not taken care of; more wait."""
 
+ACK_PLACES_MAX: Final = 2 * LINK_WINDOW
+"""Publications that an acknowledgement names by themselves; more: refused."""
+
+ASK_S: Final = 5.0
+"""After how long without news of what it sent a gateway asks its neighbour: an acknowledgement may have been lost."""
+
 FLOW_QUEUE_MAX: Final = 4_096
 """Publications that wait for a neighbour in memory; past that those of QoS 1 are parked on our own broker, and those of
 QoS 0 dropped, and counted."""

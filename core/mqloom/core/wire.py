@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayName, Number
-from mqloom.core.limits import FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
+from mqloom.core.limits import ACK_PLACES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
 from mqloom.core.messages import Announce, Control, Message
 from mqloom.core.publication import Publication
 
@@ -42,13 +42,15 @@ class Frame(Struct, frozen=True, array_like=True, gc=False):
 class Ack(Struct, frozen=True, array_like=True, gc=False):
     """What became of a neighbour's conversation.
 
-    All frames before `received` have come; all publications in frames before `done` are taken care of further on.
+    So many frames have come. The publications of QoS 1 in them have places 0, 1, 2, ...: those before `done` are taken
+    care of further on, and so are those `ahead`.
     """
 
     sender: GatewayName
     conversation: Conversation
     received: Number
     done: Number
+    ahead: Annotated[tuple[Number, ...], Meta(max_length=ACK_PLACES_MAX)] = ()
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -32,11 +32,11 @@ class FromBroker(NamedTuple):
 
 
 class FromNeighbour(NamedTuple):
-    """A neighbour sent it in this frame of a conversation."""
+    """A neighbour sent it, at this place of a conversation."""
 
     neighbour: GatewayId
     conversation: Conversation
-    frame: int
+    place: int
 
 
 class FromPark(NamedTuple):

@@ -6,12 +6,14 @@ so after SILENCE_S without any it is asked for.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from mqloom.core.limits import LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
+from mqloom.core.limits import ASK_S, LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
 from mqloom.core.messages import Flush, Flushed
 from mqloom.core.publication import Publication
+from mqloom.core.wire import Ack
 from mqloom.gateway.custody import Duty
 
 
@@ -24,27 +26,17 @@ class Entry(NamedTuple):
     """It came out of the park, which keeps it until it is acknowledged."""
 
 
-class _Sent:
-    """A frame: its bytes until it has come, and what in it is not taken care of."""
-
-    __slots__ = ("data", "entries")
-
-    def __init__(self, data: bytes, entries: list[Entry]) -> None:
-        self.data: bytes | None = data
-        self.entries = entries
-
-
 class Departures:
     """What was sent to one neighbour in our present conversation."""
 
     def __init__(self) -> None:
         self.sequence = 1
         """Of the next frame; the first frame, a greeting, is said until it is answered."""
-        self.held = 0
-        """Publications that are not taken care of."""
-        self._frames: deque[_Sent] = deque()
-        self._first = 1  # the sequence of the first of them
+        self._frames: deque[bytes] = deque()  # those that have not come
         self._come = 1
+        self._entries: dict[int, Entry] = {}  # by place: publications that are not taken care of
+        self._places = 0
+        self._done = 0
         self._over: list[Entry] = []
         self._again_at: float | None = None
         self._again_s = RESEND_S
@@ -52,47 +44,51 @@ class Departures:
         self._heard_at = 0.0
 
     @property
+    def held(self) -> int:
+        """How many publications are not taken care of."""
+        return len(self._entries)
+
+    @property
     def room(self) -> int:
         """How many more publications may be sent."""
-        return max(0, LINK_WINDOW - self.held)
+        return max(0, LINK_WINDOW - len(self._entries))
 
-    def sent(self, data: bytes, entries: list[Entry], now: float) -> None:
-        """A frame goes out."""
-        was_waiting = self._come < self.sequence
-        self._frames.append(_Sent(data, entries))
-        self.held += len(entries)
+    def sent(self, data: bytes, entries: Sequence[Entry], now: float) -> None:
+        """A frame goes out, with these publications of QoS 1 in it."""
+        self._frames.append(data)
         self.sequence += 1
-        if not was_waiting:
+        for entry in entries:
+            self._entries[self._places] = entry
+            self._places += 1
+        if len(self._frames) == 1:
             self._wait(now)
 
-    def acknowledged(self, come: int, done: int, now: float) -> list[Entry]:
-        """The neighbour has got, and taken care of, so many frames; returns what it has taken care of since."""
-        if not done <= come <= self.sequence:  # no neighbour says that of its own
+    def acknowledged(self, ack: Ack, now: float) -> list[Entry]:
+        """The neighbour says what it has got, and taken care of; returns what it has taken care of since."""
+        if ack.received > self.sequence or ack.done > self._places:  # no neighbour says that of its own
             return []
         self._heard_at = now
-        if come > self._come:
-            for index in range(max(self._come, self._first) - self._first, come - self._first):
-                self._frames[index].data = None
-            self._come = come
+        if ack.received > self._come:
+            for _ in range(ack.received - self._come):
+                self._frames.popleft()
+            self._come = ack.received
             self._wait(now)
-        finished: list[Entry] = []
-        while self._first < done:
-            finished += self._frames.popleft().entries
-            self._first += 1
-        self.held -= len(finished)
-        return finished
+        places = (*range(self._done, ack.done), *ack.ahead)
+        self._done = max(self._done, ack.done)
+        entries = (self._entries.pop(place, None) for place in places)
+        return [entry for entry in entries if entry is not None]
 
-    def again(self, now: float) -> Iterator[bytes]:
-        """Yield what is to be sent again now."""
+    def again(self, now: float) -> list[bytes]:
+        """Return what is to be sent again now."""
         if self._again_at is None or now < self._again_at:
-            return
+            return []
         self._again_s = min(2 * self._again_s, 8 * RESEND_S)
         self._again_at = now + self._again_s
-        start = self._come - self._first
-        for index in range(start, min(len(self._frames), start + RESEND_FRAMES_MAX)):
-            data = self._frames[index].data
-            assert data is not None
-            yield data
+        return list(islice(self._frames, RESEND_FRAMES_MAX))
+
+    def are_quiet(self, now: float) -> bool:
+        """Whether all has come, but for long nothing was said of what is not taken care of: that may have been lost."""
+        return self._again_at is None and bool(self._entries) and now >= self._heard_at + ASK_S
 
     def connected(self, now: float) -> None:
         """A connection was made anew: what was on its way over the last is lost."""
@@ -104,23 +100,20 @@ class Departures:
         """Whether nothing has come for too long."""
         return self._again_at is not None and now >= self._waiting_since + SILENCE_S
 
-    def are_quiet(self, now: float) -> bool:
-        """Whether all has come, but for long nothing was said of what is not taken care of: that may have been lost."""
-        return self._again_at is None and self.held > 0 and now >= self._heard_at + SILENCE_S
-
     @property
     def deadline(self) -> float | None:
         """When `again`, `are_stalled` and `are_quiet` must be asked."""
         if self._again_at is None:
-            return self._heard_at + SILENCE_S if self.held else None
+            return self._heard_at + ASK_S if self._entries else None
         return min(self._again_at, self._waiting_since + SILENCE_S)
 
     def end(self) -> None:
         """The conversation is over; another begins."""
-        self._over += [entry for frame in self._frames for entry in frame.entries]
+        self._over += self._entries.values()
+        self._entries = {}
         self._frames.clear()
-        self.sequence = self._first = self._come = 1
-        self.held = 0
+        self.sequence = self._come = 1
+        self._places = self._done = 0
         self._again_at = None
         self._again_s = RESEND_S
 
@@ -131,13 +124,12 @@ class Departures:
 
     def check(self) -> None:
         """State the invariants."""
-        assert self._first + len(self._frames) == self.sequence
-        assert self._first <= max(self._come, self._first) <= self.sequence
-        assert self.held == sum(len(frame.entries) for frame in self._frames)
-        assert (self._again_at is None) == (self._come >= self.sequence)
+        assert self._come + len(self._frames) == self.sequence
+        assert all(self._done <= place < self._places for place in self._entries)
+        assert (self._again_at is None) == (not self._frames)
 
     def _wait(self, now: float) -> None:
         """There is progress: begin to wait anew, if there is anything to wait for."""
         self._waiting_since = now
         self._again_s = RESEND_S
-        self._again_at = now + RESEND_S if self._come < self.sequence else None
+        self._again_at = now + RESEND_S if self._frames else None

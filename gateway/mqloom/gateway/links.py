@@ -135,6 +135,7 @@ class Link:
         changes: list[LinkChange] = []
         for message in frame.messages:
             if isinstance(message, Hello):
+                self._arrivals.asked()
                 changes += self._greeted(message, now)
         return changes, frame.messages
 
@@ -151,12 +152,17 @@ class Link:
         if ack.conversation != self._conversation:
             self._journal.counters.add("frames_stale")
             return ()
-        return self._departures.acknowledged(ack.received, ack.done, now)
+        return self._departures.acknowledged(ack, now)
 
-    def taken_care_of(self, conversation: Conversation, sequence: int) -> None:
-        """One of the publications in a frame is taken care of; of an earlier conversation nobody waits for it."""
+    @property
+    def places(self) -> int:
+        """How many publications of QoS 1 have come in the present conversation."""
+        return self._arrivals.places
+
+    def taken_care_of(self, conversation: Conversation, place: int) -> None:
+        """A publication is taken care of; of an earlier conversation nobody waits for it."""
         if conversation == self._arrivals.conversation:
-            self._arrivals.taken_care_of(sequence)
+            self._arrivals.taken_care_of(place)
 
     # ---- what goes out -------------------------------------------------------------------------------------------
 

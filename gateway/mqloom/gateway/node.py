@@ -153,9 +153,10 @@ class Node:
             if event.urgent:
                 self._obey(link.receive_urgent(frame), event.sender, now)
                 continue
+            place = link.places
             changes, messages = link.receive(frame, now)
             self._change(event.sender, changes, now)
-            self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, frame.sequence))
+            self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
 
     def _receive_acks(self, event: AcksReceived, now: float) -> None:
         for data in event.acks:
@@ -178,17 +179,18 @@ class Node:
             if isinstance(message, Publication):
                 batch.append(message)
                 continue
-            self._receive_publications(batch, source)
+            source = self._receive_publications(batch, source)
             batch = []
             self._obey_one(message, sender, now)
         self._receive_publications(batch, source)
 
-    def _receive_publications(self, batch: Sequence[Publication], source: FromNeighbour | None) -> None:
-        if batch and source is None:
+    def _receive_publications(self, batch: Sequence[Publication], source: FromNeighbour | None) -> FromNeighbour | None:
+        if source is not None:
+            return self._traffic.receive(batch, source)
+        if batch:
             text = "a publication on the urgent stream, where nothing is in order"
             self._journal.refuse("publications_dropped", "urgent", text, len(batch))
-        elif source is not None:
-            self._traffic.receive(batch, source)
+        return None
 
     def _obey_one(self, message: Message, sender: GatewayId, now: float) -> None:
         match message:

@@ -109,8 +109,9 @@ class Traffic:
     def _begin_own(self, publication: Publication) -> Duty | None:
         return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
 
-    def receive(self, publications: Sequence[Publication], source: FromNeighbour) -> None:
-        """A neighbour sent publications in one frame, next to each other."""
+    def receive(self, publications: Sequence[Publication], first: FromNeighbour) -> FromNeighbour:
+        """A neighbour sent publications next to each other; returns the place behind them."""
+        source = first
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
@@ -120,11 +121,14 @@ class Traffic:
                 batch.append((publication, duty))
             elif publication.qos:
                 self._custody.again(source, publication.id, known)
+            if publication.qos:
+                source = FromNeighbour(source.neighbour, source.conversation, source.place + 1)
         if self._held is None:
             self._route(batch, source.neighbour)
-            return
+            return source
         for publication, duty in batch:
             self._hold(Held(publication, duty, source.neighbour), self._held)
+        return source
 
     def _hold(self, each: Held, held: list[Held]) -> None:
         """Keep what came before our records were read; what has a duty is bounded by the windows of the links."""
@@ -332,7 +336,7 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                self._links[source.neighbour].taken_care_of(source.conversation, source.frame)
+                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
             else:
                 self._flows[source.neighbour].settle(source.receipt)
 

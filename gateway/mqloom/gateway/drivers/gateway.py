@@ -99,6 +99,7 @@ class GatewayDriver:
         self._next_receipt = itertools.count(1)
         self._published: list[int] = []
         self._parks: dict[GatewayId, ParkDriver] = {}
+        self._parks_by_topic: dict[str, ParkDriver] = {}
         self._links: dict[GatewayId, MqttConnection] = {}
         self._neighbour_alive = dict.fromkeys(neighbours, True)
         self._neighbour_epoch = dict.fromkeys(neighbours, 0)
@@ -127,7 +128,8 @@ class GatewayDriver:
         self._intake.pause()
         self._intake.open()
         for neighbour, address in self._neighbours.items():
-            self._parks[neighbour] = ParkDriver(self._address, self._gateway, neighbour, self._parked, self._log)
+            park = ParkDriver(self._address, self._gateway, neighbour, self._parked, self._log)
+            self._parks[neighbour] = self._parks_by_topic[layout.park(self._gateway, neighbour)] = park
             self._links[neighbour] = MqttConnection(self._link_plan(neighbour, address), self._log)
             self._links[neighbour].open()
 
@@ -201,6 +203,8 @@ class GatewayDriver:
     # ---- inward --------------------------------------------------------------------------------------------------
 
     def _own_up(self) -> None:
+        for park in self._parks.values():
+            park.create()
         self._say_status()
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
@@ -434,7 +438,12 @@ class GatewayDriver:
     def _publish(self, effect: PublishLocally) -> None:
         assert self._own is not None
         then = partial(self._took_over, effect.number) if effect.number else None
-        self._own.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain, then=then)
+        publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain, then=then)
+        park = self._parks_by_topic.get(effect.topic)
+        if park is None:
+            publish()
+        else:
+            park.put(publish)
 
     def _took_over(self, number: int) -> None:
         """Gather what the broker acknowledges in one go into one event."""

@@ -1,6 +1,7 @@
 """The session in which our own broker keeps, for us, what waits for one neighbour.
 
-It is connected only while something may come out of it; before anything can be put in, once, so that it exists.
+It is connected only while something may come out of it; and, so that it exists, before anything is put in, and again
+whenever the broker may have lost its store. What is put in meanwhile waits.
 """
 
 import asyncio
@@ -43,12 +44,28 @@ class ParkDriver:
         self._connection: MqttConnection | None = None
         self._is_wanted = True  # to begin with, until the session exists
         self._is_open = False
+        self._exists = False
+        self._has_dropped = False
+        self._waiting: list[Callable[[], object]] = []
         self._numbers = itertools.count(1)
         self._tokens: dict[int, tuple[int, int]] = {}
         self._changed = asyncio.Event()
         self._changed.set()
         self._worker = asyncio.create_task(self._work())
-        self.exists = asyncio.Event()
+
+    def create(self) -> None:
+        """The broker may have lost the session: see to it that there is one."""
+        if self._connection is None or not self._connection.is_up:  # else it is there, and subscribes after a break
+            self._exists = False
+            self._is_wanted = True
+            self._changed.set()
+
+    def put(self, publish: Callable[[], object]) -> None:
+        """Have something published for the park, as soon as the broker keeps it."""
+        if self._exists:
+            publish()
+        else:
+            self._waiting.append(publish)
 
     def open(self) -> None:
         """Let what is parked come out."""
@@ -58,7 +75,7 @@ class ParkDriver:
     def close(self) -> None:
         """Leave what is parked with the broker."""
         self._is_open = False
-        self._is_wanted = not self.exists.is_set()
+        self._is_wanted = not self._exists
         self._tokens.clear()
         self._changed.set()
 
@@ -81,29 +98,34 @@ class ParkDriver:
         while True:
             await self._changed.wait()
             self._changed.clear()
+            if self._connection is not None and (not self._is_wanted or (self._is_open and self._has_dropped)):
+                connection, self._connection = self._connection, None
+                self._tokens.clear()
+                await connection.close()
             if self._is_wanted and self._connection is None:
+                self._has_dropped = False
                 self._connection = MqttConnection(self._plan, self._log)
                 self._connection.open()
-            elif not self._is_wanted and self._connection is not None:
-                connection, self._connection = self._connection, None
-                await connection.close()
-            elif self._is_open:
-                assert self._connection is not None
-                self._connection.resume()
 
     def _up(self) -> None:
-        self.exists.set()
+        self._exists = True
+        waiting, self._waiting = self._waiting, []
+        for publish in waiting:
+            publish()
         if not self._is_open:
             self._is_wanted = False
             self._changed.set()
 
     def _received(self, batch: Sequence[Received]) -> None:
-        if not self._is_open:
-            return  # not acknowledged: it comes again
+        if not self._is_open or self._has_dropped:
+            self._has_dropped = True  # not acknowledged: it comes again when we come again
+            return
         parked = []
         for message in batch:
-            if message.topic != self._topic:
-                continue  # some brokers replay retained messages that nobody asked for
+            if message.topic != self._topic:  # some brokers replay retained messages that nobody asked for
+                if message.qos and self._connection is not None:
+                    self._connection.acknowledge(message.token)
+                continue
             receipt = next(self._numbers)
             self._tokens[receipt] = message.token
             parked.append(Parked(data=message.payload, receipt=receipt))
