@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import (
+    ACK_PLACES_MAX,
     CONTROL_BYTES_MAX,
     CONTROL_HOPS_MAX,
     FILTER_TEXT_MAX,
@@ -358,7 +359,16 @@ def ack_outcome(data: bytes) -> Ack | str:
         return error.reason
 
 
-@given(st.builds(Ack, names.map(GatewayId), st.builds(Conversation, numbers, numbers), numbers, numbers))
+@given(
+    st.builds(
+        Ack,
+        names.map(GatewayId),
+        st.builds(Conversation, numbers, numbers),
+        numbers,
+        numbers,
+        st.lists(numbers, max_size=5).map(tuple),
+    )
+)
 def test_any_acknowledgement_comes_back_as_it_was(ack: Ack) -> None:
     assert decode_ack(encode_ack(ack)) == ack
 
@@ -371,6 +381,9 @@ BAD_ACKS = {
     "a sender that is no UTF-8": bytes([VERSION]) + b"\x94\xa1\xff\x92\x01\x00\x00\x00",
     "a negative count": packed("A", [1, 0], -1, 0),
     "a count past 63 bits": packed("A", [1, 0], 0, 2**63),
+    "a place that is no number": packed("A", [1, 0], 0, 0, ["x"]),
+    "a negative place": packed("A", [1, 0], 0, 0, [-1]),
+    "too many places": packed("A", [1, 0], 0, 0, [0] * (ACK_PLACES_MAX + 1)),
     "a count that is no number": packed("A", [1, 0], 0, "many"),
     "a conversation of one number": packed("A", [1], 0, 0),
     "a frame": encode(frame_of(*EVERY_KIND)),
@@ -383,6 +396,11 @@ BAD_ACKS = {
 def test_an_acknowledgement_with_a_value_outside_its_bounds_is_refused_as_malformed(what: str) -> None:
     assert ack_reason(BAD_ACKS[what]) == "malformed"
     assert decode_ack(packed("A", [1, 0], 2, 1)) == Ack(A, Conversation(1, 0), 2, 1)
+
+
+def test_an_acknowledgement_may_name_as_many_places_as_the_bound() -> None:
+    ack = Ack(A, Conversation(1, 0), LAST, LAST, (LAST,) * ACK_PLACES_MAX)
+    assert decode_ack(encode_ack(ack)) == ack
 
 
 def test_an_acknowledgement_of_nothing_or_of_another_format_is_refused() -> None:

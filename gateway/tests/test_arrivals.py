@@ -21,19 +21,20 @@ def frame(sequence: int, *messages: Message, conversation: Conversation = THEIRS
     return Frame(THEM, conversation, sequence, messages)
 
 
-def told(arrivals: Arrivals, now: float = 0.0) -> tuple[int, int] | None:
+def told(arrivals: Arrivals, now: float = 0.0) -> tuple[int, ...] | None:
+    """Return how many frames have come, how many publications are done, and which are ahead of that."""
     data = arrivals.ack(US, now)
     if data is None:
         return None
     ack = decode_ack(data)
-    assert ack == Ack(US, THEIRS, ack.received, ack.done)
-    return ack.received, ack.done
+    assert ack == Ack(US, THEIRS, ack.received, ack.done, ack.ahead)
+    return ack.received, ack.done, *ack.ahead
 
 
 def begun() -> Arrivals:
     arrivals = Arrivals()
     arrivals.begin(THEIRS)
-    assert told(arrivals) == (1, 1)
+    assert told(arrivals) == (1, 0)
     return arrivals
 
 
@@ -48,9 +49,8 @@ def test_before_a_conversation_nothing_is_taken_or_acknowledged() -> None:
 def test_only_the_next_frame_is_taken_and_the_sender_told_where_we_are(sequence: int) -> None:
     arrivals = begun()
     assert not arrivals.take(frame(sequence), 3.0)
-    assert arrivals.deadline == 3.0
-    assert told(arrivals, 3.0) == (1, 1)
-    assert arrivals.deadline is None
+    assert told(arrivals, 3.0) == (1, 0)
+    assert told(arrivals, 3.0) is None
 
 
 def test_a_frame_of_another_conversation_is_not_answered() -> None:
@@ -59,58 +59,70 @@ def test_a_frame_of_another_conversation_is_not_answered() -> None:
     assert arrivals.deadline is None
 
 
-def test_a_frame_without_publications_is_done_when_it_has_come() -> None:
-    arrivals = begun()
-    assert arrivals.take(frame(1, Synced(), publication(qos=0)), 0.0)
-    assert told(arrivals) == (2, 2)
-
-
 def test_that_a_frame_has_come_waits_a_while_to_be_told() -> None:
     arrivals = begun()
     assert arrivals.take(frame(1, publication()), 1.0)
-    assert arrivals.take(frame(2, publication()), 1.1)
+    assert arrivals.take(frame(2, Synced()), 1.1)
     assert arrivals.deadline == 1.0 + ACK_DELAY_S
     assert told(arrivals, 1.1) is None
-    assert told(arrivals, 1.0 + ACK_DELAY_S) == (3, 1)
+    assert told(arrivals, 1.0 + ACK_DELAY_S) == (3, 0)
+    assert arrivals.deadline is None
 
 
-def test_a_frame_is_done_with_its_last_publication_and_told_at_once() -> None:
+def test_publications_of_qos_1_have_places_over_all_frames_and_nothing_else_has() -> None:
     arrivals = begun()
-    arrivals.take(frame(1, publication(), Synced(), publication(), publication(qos=0)), 0.0)
-    arrivals.taken_care_of(1)
-    assert arrivals.done == 1
-    assert told(arrivals) is None
-    arrivals.taken_care_of(1)
-    assert told(arrivals) == (2, 2)
-    assert told(arrivals) is None
-    arrivals.check()
-
-
-def test_frames_are_done_in_order_and_those_without_publications_with_the_one_before() -> None:
-    arrivals = begun()
-    contents: list[tuple[Message, ...]] = [(publication(),), (), (publication(),), (Synced(),)]
+    contents: list[tuple[Message, ...]] = [(publication(), publication(qos=0), publication()), (), (publication(2),)]
     for sequence, messages in enumerate(contents, 1):
         arrivals.take(frame(sequence, *messages), 0.0)
+    assert arrivals.places == 3
+    for place in range(3):
+        arrivals.taken_care_of(place)
+    assert told(arrivals) == (4, 3)
+
+
+def test_what_is_done_is_told_at_once_and_need_not_wait_for_what_came_before() -> None:
+    arrivals = begun()
+    arrivals.take(frame(1, *[publication()] * 5), 0.0)
     arrivals.taken_care_of(3)
-    assert arrivals.done == 1
-    arrivals.check()
+    assert told(arrivals) == (2, 0, 3)
     arrivals.taken_care_of(1)
-    assert told(arrivals) == (5, 5)
+    assert told(arrivals) == (2, 0, 1)  # the news alone
+    arrivals.taken_care_of(0)
+    assert told(arrivals) == (2, 2)
+    assert told(arrivals) is None
+    arrivals.taken_care_of(2)
+    assert told(arrivals) == (2, 4)
     arrivals.check()
+
+
+@pytest.mark.parametrize("how", ["asked", "repeated"])
+def test_asked_we_tell_everything_once_more(how: str) -> None:
+    arrivals = begun()
+    arrivals.take(frame(1, *[publication()] * 4), 0.0)
+    for place in (3, 1):
+        arrivals.taken_care_of(place)
+        told(arrivals)
+    if how == "asked":
+        arrivals.asked()
+    else:
+        assert not arrivals.take(frame(1, *[publication()] * 4), 0.0)
+    assert told(arrivals) == (2, 0, 1, 3)
 
 
 def test_a_new_conversation_forgets_what_was_open() -> None:
     arrivals = begun()
-    arrivals.take(frame(1, publication()), 0.0)
+    arrivals.take(frame(1, publication(), publication()), 0.0)
+    arrivals.taken_care_of(1)
     arrivals.begin(Conversation(2, 0))
-    assert (arrivals.came, arrivals.done, arrivals.deadline) == (1, 1, None)
+    assert (arrivals.came, arrivals.places, arrivals.done, arrivals.deadline) == (1, 0, 0, None)
     arrivals.check()
 
 
-@pytest.mark.parametrize("sequence", [1, 3])
-def test_what_was_not_open_cannot_be_taken_care_of(sequence: int) -> None:
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_what_is_not_open_cannot_be_taken_care_of(place: int) -> None:
     arrivals = begun()
-    for number in (1, 2, 3):
-        arrivals.take(frame(number, *[publication()] * (number == 2)), 0.0)
-    with pytest.raises((AssertionError, IndexError)):
-        arrivals.taken_care_of(sequence)
+    arrivals.take(frame(1, *[publication()] * 3), 0.0)
+    arrivals.taken_care_of(0)
+    arrivals.taken_care_of(2)
+    with pytest.raises(AssertionError):
+        arrivals.taken_care_of(place)

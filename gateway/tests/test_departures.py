@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
+from mqloom.core.limits import ASK_S, LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
 from mqloom.core.publication import Publication
-from mqloom.core.wire import Frame, decode, decode_ack, encode
+from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode
 from mqloom.gateway.arrivals import Arrivals
 from mqloom.gateway.custody import Duty, FromBroker
 from mqloom.gateway.departures import Departures, Entry
@@ -28,6 +28,15 @@ def send(departures: Departures, now: float = 0.0, count: int = 1) -> list[Entry
     departures.sent(b"%d" % departures.sequence, entries, now)
     departures.check()
     return entries
+
+
+def acknowledge(
+    departures: Departures, come: int, done: int, now: float = 0.0, ahead: tuple[int, ...] = ()
+) -> list[Entry]:
+    """So many frames have come, so many publications are done, and these."""
+    finished = departures.acknowledged(Ack(THEM, OURS, come, done, ahead), now)
+    departures.check()
+    return finished
 
 
 def again(departures: Departures, now: float) -> list[bytes]:
@@ -54,12 +63,12 @@ def test_the_first_frame_is_number_1_because_the_greeting_was_0() -> None:
 def test_what_has_come_is_not_sent_again_but_kept_until_it_is_done() -> None:
     departures = Departures()
     first, second = send(departures), send(departures)
-    assert departures.acknowledged(2, 1, 0.0) == []
+    assert acknowledge(departures, 2, 0, 0.0) == []
     assert again(departures, RESEND_S) == [b"2"]
-    assert departures.acknowledged(3, 1, 1.0) == []
+    assert acknowledge(departures, 3, 0, 1.0) == []
     assert departures.held == 2
-    assert departures.acknowledged(3, 2, 1.0) == first
-    assert departures.acknowledged(3, 3, 1.0) == second
+    assert acknowledge(departures, 3, 1, 1.0) == first
+    assert acknowledge(departures, 3, 2, 1.0) == second
     assert departures.held == 0
     assert departures.deadline is None
     departures.check()
@@ -82,7 +91,7 @@ def test_progress_begins_the_wait_anew() -> None:
     send(departures)
     send(departures)
     again(departures, RESEND_S)
-    departures.acknowledged(2, 2, 2.5)
+    acknowledge(departures, 2, 1, 2.5)
     assert departures.deadline == 2.5 + RESEND_S
     assert again(departures, 2.5 + RESEND_S) == [b"2"]
 
@@ -90,7 +99,7 @@ def test_progress_begins_the_wait_anew() -> None:
 def test_an_acknowledgement_that_says_nothing_new_is_no_progress() -> None:
     departures = Departures()
     send(departures)
-    departures.acknowledged(1, 1, 0.9)
+    acknowledge(departures, 1, 0, 0.9)
     assert departures.deadline == RESEND_S
 
 
@@ -99,7 +108,7 @@ def test_no_more_than_the_bound_is_sent_again_in_one_go() -> None:
     for _ in range(RESEND_FRAMES_MAX + 10):
         send(departures)
     assert again(departures, RESEND_S) == [b"%d" % number for number in range(1, RESEND_FRAMES_MAX + 1)]
-    departures.acknowledged(6, 6, RESEND_S)
+    acknowledge(departures, 6, 5, RESEND_S)
     assert again(departures, 2 * RESEND_S)[0] == b"6"
 
 
@@ -109,8 +118,27 @@ def test_room_ends_at_the_window_and_comes_back_with_what_is_done() -> None:
     assert departures.room == 1
     send(departures, count=3)
     assert departures.room == 0
-    departures.acknowledged(2, 2, 0.0)
+    acknowledge(departures, 2, LINK_WINDOW - 1)
     assert departures.room == LINK_WINDOW - 3
+
+
+def test_one_that_is_done_ahead_of_others_is_returned_by_itself_and_once() -> None:
+    departures = Departures()
+    first = send(departures, count=3)
+    (second,) = send(departures)
+    assert acknowledge(departures, 3, 0, ahead=(1, 3)) == [first[1], second]
+    assert acknowledge(departures, 3, 0, ahead=(1, 3)) == []
+    assert departures.held == 2
+    assert acknowledge(departures, 3, 4) == [first[0], first[2]]
+    assert departures.held == 0
+
+
+@pytest.mark.parametrize("place", [2, 99, 2**63 - 1])
+def test_a_place_at_which_nothing_was_sent_is_passed_over(place: int) -> None:
+    departures = Departures()
+    send(departures, count=2)
+    assert acknowledge(departures, 2, 0, ahead=(place,)) == []
+    assert len(acknowledge(departures, 2, 2)) == 2
 
 
 def test_a_connection_made_anew_sends_again_at_once_and_bears_the_silence_anew() -> None:
@@ -131,10 +159,10 @@ def test_silence_counts_from_the_last_progress() -> None:
     send(departures, 10.0)
     assert not departures.are_stalled(SILENCE_S - 0.1)
     assert departures.are_stalled(SILENCE_S)
-    departures.acknowledged(2, 1, 12.0)
+    acknowledge(departures, 2, 0, 12.0)
     assert not departures.are_stalled(12.0 + SILENCE_S - 0.1)
     assert departures.are_stalled(12.0 + SILENCE_S)
-    departures.acknowledged(3, 1, 13.0)
+    acknowledge(departures, 3, 0, 13.0)
     assert not departures.are_stalled(1_000.0)  # it may take its time
 
 
@@ -142,38 +170,36 @@ def test_when_all_has_come_and_nothing_is_said_of_what_became_of_it_they_are_qui
     departures = Departures()
     send(departures)
     assert not departures.are_quiet(99.0)  # it has not come
-    departures.acknowledged(2, 1, 1.0)
-    assert departures.deadline == 1.0 + SILENCE_S
-    assert not departures.are_quiet(1.0 + SILENCE_S - 0.1)
-    assert departures.are_quiet(1.0 + SILENCE_S)
-    departures.acknowledged(2, 1, 9.0)
-    assert not departures.are_quiet(1.0 + SILENCE_S)
-    departures.acknowledged(2, 2, 10.0)
+    acknowledge(departures, 2, 0, 1.0)
+    assert departures.deadline == 1.0 + ASK_S
+    assert not departures.are_quiet(1.0 + ASK_S - 0.1)
+    assert departures.are_quiet(1.0 + ASK_S)
+    acknowledge(departures, 2, 0, 9.0)
+    assert not departures.are_quiet(1.0 + ASK_S)
+    acknowledge(departures, 2, 1, 10.0)
     assert not departures.are_quiet(99.0)
     assert departures.deadline is None
 
 
-@pytest.mark.parametrize(("come", "done"), [(4, 4), (3, 4), (2**63 - 1, 0), (0, 2**63 - 1), (1, 2)])
-def test_an_acknowledgement_of_more_than_was_sent_or_has_come_is_passed_over(come: int, done: int) -> None:
+@pytest.mark.parametrize(("come", "done"), [(4, 2), (3, 3), (2**63 - 1, 0), (0, 2**63 - 1)])
+def test_an_acknowledgement_of_more_than_was_sent_is_passed_over(come: int, done: int) -> None:
     departures = Departures()
     send(departures)
     send(departures)
-    assert departures.acknowledged(come, done, 0.0) == []
-    departures.check()
+    assert acknowledge(departures, come, done, ahead=(0, 1)) == []
     assert again(departures, RESEND_S) == [b"1", b"2"]
-    assert len(departures.acknowledged(3, 3, 0.0)) == 2
+    assert len(acknowledge(departures, 3, 2)) == 2
 
 
 def test_acknowledgements_out_of_order_take_nothing_back() -> None:
     departures = Departures()
     for _ in range(3):
         send(departures)
-    assert len(departures.acknowledged(4, 3, 0.0)) == 2
-    for come, done in ((0, 0), (1, 1), (2, 2), (3, 1), (4, 3)):
-        assert departures.acknowledged(come, done, 0.0) == []
-        departures.check()
+    assert len(acknowledge(departures, 4, 2)) == 2
+    for come, done in ((0, 0), (1, 0), (2, 1), (3, 0), (4, 2)):
+        assert acknowledge(departures, come, done, ahead=(0, 1)) == []
     assert again(departures, 99.0) == []
-    assert len(departures.acknowledged(4, 4, 0.0)) == 1
+    assert len(acknowledge(departures, 4, 3)) == 1
 
 
 def test_the_end_of_a_conversation_gives_back_what_is_not_done_in_order() -> None:
@@ -181,11 +207,11 @@ def test_the_end_of_a_conversation_gives_back_what_is_not_done_in_order() -> Non
     first = send(departures, count=2)
     second = send(departures, count=3)
     third = send(departures)
-    departures.acknowledged(3, 2, 0.0)
+    acknowledge(departures, 3, 2, 0.0, ahead=(3,))
     departures.end()
     assert (departures.held, departures.sequence, departures.deadline) == (0, 1, None)
     send(departures)
-    assert departures.take_back() == second + third
+    assert departures.take_back() == [second[0], second[2], *third]
     assert departures.take_back() == []
     assert first
     departures.check()
@@ -222,11 +248,14 @@ class Joined:
             if self.arrivals.take(frame, self.now):
                 for message in frame.messages:
                     assert isinstance(message, Publication)
+                    self.open.append(len(self.taken))
                     self.taken.append(message.sequence)
-                    self.open.append(frame.sequence)
+                if not frame.messages:
+                    self.arrivals.asked()
         if self.acks:
             ack = decode_ack(self.acks.pop(at % len(self.acks)))
-            self.finished += self.departures.acknowledged(ack.received, ack.done, self.now)
+            finished = self.departures.acknowledged(ack, self.now)
+            self.finished += finished
 
     def take_care(self, at: int) -> None:
         if self.open:
@@ -272,8 +301,8 @@ def test_over_any_channel_every_frame_is_taken_once_in_order_and_everything_done
     for step in script:
         joined.step(*step)
         assert joined.taken == list(range(len(joined.taken)))
-        done = len(joined.taken) - len(joined.open)
-        assert len(joined.finished) <= done
+        done = set(range(len(joined.taken))) - set(joined.open)
+        assert {joined.sent.index(entry) for entry in joined.finished} <= done
     while joined.departures.deadline is not None or joined.frames or joined.acks:
         joined.step("receive", 0)
         joined.step("take care", 0)
@@ -282,5 +311,6 @@ def test_over_any_channel_every_frame_is_taken_once_in_order_and_everything_done
             joined.send([0])
         assert joined.now < 1_000
     assert joined.taken == list(range(len(joined.sent)))
-    assert joined.finished == joined.sent
+    assert len(joined.finished) == len(joined.sent)
+    assert set(map(id, joined.finished)) == set(map(id, joined.sent))
     assert joined.departures.held == 0

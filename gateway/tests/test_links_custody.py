@@ -7,7 +7,7 @@ import pytest
 from mqloom.core.counters import Counters
 from mqloom.core.effects import SendAck, SendFrame
 from mqloom.core.ids import Conversation, GatewayId, PublicationId
-from mqloom.core.limits import ACK_DELAY_S, LINK_WINDOW, RESEND_S, SILENCE_S
+from mqloom.core.limits import ACK_DELAY_S, ASK_S, LINK_WINDOW, RESEND_S
 from mqloom.core.messages import Flush, Hello, Message
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack, Frame, decode, decode_ack
@@ -60,7 +60,7 @@ def up() -> Link:
     assert link.receive(frame(0, asking(OURS)), 0.0)[0] == [DOUBT, OPEN]
     link.pack((), (), 0.0)
     link.pack_ack(0.0)
-    acknowledge(link, 2, 2)
+    acknowledge(link, 2, 0)
     return link
 
 
@@ -80,9 +80,9 @@ def test_what_is_taken_care_of_is_returned_once_and_gives_room() -> None:
     for each in entries:
         link.pack((), [each], 0.0)
     assert (link.held, link.room) == (3, LINK_WINDOW - 3)
-    assert acknowledge(link, 5, 3) == entries[:1]
-    assert acknowledge(link, 5, 3) == []
-    assert acknowledge(link, 5, 5) == entries[1:]
+    assert acknowledge(link, 5, 1) == entries[:1]
+    assert acknowledge(link, 5, 1) == []
+    assert acknowledge(link, 5, 3) == entries[1:]
     assert (link.held, link.room) == (0, LINK_WINDOW)
     assert link.deadline is None
 
@@ -90,28 +90,28 @@ def test_what_is_taken_care_of_is_returned_once_and_gives_room() -> None:
 def test_of_publications_of_which_nothing_more_is_said_the_neighbour_is_asked() -> None:
     link = up()
     link.pack((), [entry(0)], 1.0)
-    acknowledge(link, 3, 2, 2.0)  # and that it is done was said too, but lost
-    assert link.deadline == 2.0 + SILENCE_S
-    assert link.wake(2.0 + SILENCE_S) == []
-    assert frames_of(link.pack((), (), 2.0 + SILENCE_S)) == [Frame(US, OURS, 3, (Hello(THEIRS, False),))]
-    acknowledge(link, 4, 2, 30.0)  # it has not done it yet
-    assert link.deadline == 30.0 + SILENCE_S
+    acknowledge(link, 3, 0, 2.0)  # and that it is done was said too, but lost
+    assert link.deadline == 2.0 + ASK_S
+    assert link.wake(2.0 + ASK_S) == []
+    assert frames_of(link.pack((), (), 2.0 + ASK_S)) == [Frame(US, OURS, 3, (Hello(THEIRS, False),))]
+    acknowledge(link, 4, 0, 30.0)  # it has not done it yet
+    assert link.deadline == 30.0 + ASK_S
     link.lost(31.0)
     link.connected(32.0)
     link.pack((), (), 32.0)
-    assert len(acknowledge(link, 5, 5, 33.0)) == 1
+    assert len(acknowledge(link, 5, 1, 33.0)) == 1
     assert link.deadline is None
 
 
 def test_an_acknowledgement_of_an_earlier_conversation_is_dropped() -> None:
     link = up()
     link.pack((), [entry(0)], 0.0)
-    assert link.acknowledged(Ack(THEM, Conversation(0, 9), 3, 3), 0.0) == ()
+    assert link.acknowledged(Ack(THEM, Conversation(0, 9), 3, 1), 0.0) == ()
     assert link.held == 1
     assert total(link, "frames_stale") == 1
 
 
-@pytest.mark.parametrize(("come", "done"), [(99, 99), (3, 4), (2**63 - 1, 2**63 - 1), (0, 2**63 - 1), (4, 2)])
+@pytest.mark.parametrize(("come", "done"), [(99, 99), (3, 2), (2**63 - 1, 2**63 - 1), (0, 2**63 - 1), (4, 1)])
 def test_an_acknowledgement_of_more_than_was_sent_is_passed_over(come: int, done: int) -> None:
     link = up()
     sent = link.pack((), [entry(0)], 0.0)
@@ -119,7 +119,7 @@ def test_an_acknowledgement_of_more_than_was_sent_is_passed_over(come: int, done
     assert link.held == 1
     link.check()
     assert link.pack((), (), RESEND_S) == sent
-    assert len(acknowledge(link, 3, 3)) == 1
+    assert len(acknowledge(link, 3, 1)) == 1
 
 
 def test_a_publication_is_acknowledged_as_done_when_it_is_taken_care_of_and_not_before() -> None:
@@ -128,9 +128,10 @@ def test_a_publication_is_acknowledged_as_done_when_it_is_taken_care_of_and_not_
     link.receive(frame(1, waiting), 1.0)
     assert link.pack_ack(1.0) is None
     assert link.deadline == 1.0 + ACK_DELAY_S
-    assert ack_of(link.pack_ack(1.0 + ACK_DELAY_S)) == Ack(US, THEIRS, 2, 1)
-    link.taken_care_of(THEIRS, 1)
-    assert ack_of(link.pack_ack(2.0)) == Ack(US, THEIRS, 2, 2)
+    assert ack_of(link.pack_ack(1.0 + ACK_DELAY_S)) == Ack(US, THEIRS, 2, 0)
+    assert link.places == 1
+    link.taken_care_of(THEIRS, 0)
+    assert ack_of(link.pack_ack(2.0)) == Ack(US, THEIRS, 2, 1)
     link.check()
 
 
@@ -139,7 +140,7 @@ def test_what_is_taken_care_of_of_an_earlier_conversation_concerns_nobody() -> N
     link.receive(frame(1, Publication(THEM, 1, 0, 0, 0, "t", b"", 1)), 1.0)
     link.receive(frame(0, asking(None), conversation=LATER), 1.0)
     link.pack_ack(1.0)
-    link.taken_care_of(THEIRS, 1)
+    link.taken_care_of(THEIRS, 0)
     assert link.pack_ack(9.0) is None
     link.check()
 
@@ -150,7 +151,7 @@ def test_what_was_not_taken_care_of_is_taken_back_in_order_when_a_conversation_e
     link.pack((), entries[:1], 0.0)
     link.pack((), [*entries[1:3], Entry(Flush(US, 1, 1), None)], 0.0)
     link.pack((), entries[3:], 0.0)
-    acknowledge(link, 5, 3)
+    acknowledge(link, 5, 1)
     assert link.take_back() == []
     link.receive(frame(0, asking(None), conversation=LATER), 1.0)
     assert link.held == 0

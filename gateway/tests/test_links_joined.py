@@ -97,7 +97,7 @@ class Side:
                 expected = self.obeyed.get(received.conversation, 0)
                 assert message.sequence == expected
                 self.obeyed[received.conversation] = expected + 1
-                self.put_off.append((received.conversation, received.sequence))
+                self.put_off.append((received.conversation, expected))
                 if expected % 3:
                     self.take_care()
         if OPEN in changes:
@@ -106,8 +106,10 @@ class Side:
 
     def receive_ack(self, data: bytes, now: float) -> None:
         self.now = now
-        for entry in self.link.acknowledged(decode_ack(data), now):
-            assert entry is self.unfinished.pop(0)  # each once, and in order
+        finished = self.link.acknowledged(decode_ack(data), now)
+        assert all(any(entry is each for each in self.unfinished) for entry in finished)  # each once
+        for entry in finished:
+            self.unfinished = [each for each in self.unfinished if each is not entry]
         self.change(())
         self.send()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, HoldIntake, PublishFence, PublishLocally, ReleaseIntake
+from mqloom.core.effects import Effect, HoldIntake, PublishFence, PublishLocally, ReleaseIntake, SendAck
 from mqloom.core.events import (
     FencePassed,
     FramesReceived,
@@ -17,9 +17,9 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import ACK_DELAY_S, FENCE_EVERY_S, INTAKE_WINDOW, LINK_WINDOW
-from mqloom.core.messages import Announce, Hello, Message
+from mqloom.core.messages import Announce, Hello, Message, Synced
 from mqloom.core.publication import Incoming, Publication
-from mqloom.core.wire import Frame, encode
+from mqloom.core.wire import Frame, decode_ack, encode
 from mqloom.gateway.interfaces import Content
 from mqloom.lab.gate import (
     ANN,
@@ -93,7 +93,7 @@ def test_that_a_frame_has_come_is_not_enough() -> None:
     gate.hear(A, Announce(key(A, 1), "a/#", ""))
     gate.publish(b"{}")
     last = gate.frames[A].sequence
-    assert acknowledged(gate.ack(A, received=last + 1, done=last)) == []
+    assert acknowledged(gate.ack(A, received=last + 1, done=0)) == []
     assert acknowledged(gate.ack(A)) == [1]
 
 
@@ -119,18 +119,29 @@ def test_one_that_is_done_waits_for_those_that_came_before_it() -> None:
     assert acknowledged(gate.ack(A)) == [1, 2]
 
 
+def test_one_that_a_neighbour_has_done_ahead_of_others_lets_others_wait_alone() -> None:
+    gate = with_two()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.hear(B, Announce(key(B, 1), "a/#", ""))
+    gate.publish(b"1", b"2", b"3")
+    gate.ack(B)
+    assert acknowledged(gate.ack(A, done=0, ahead=(1, 2))) == []  # to our own broker it goes in order
+    assert gate.node.holdings().duties == 1
+    assert acknowledged(gate.ack(A, done=1)) == [1, 2, 3]
+
+
 # ---- neighbours' publications ------------------------------------------------------------------------------------
 
 
 def test_a_neighbour_is_told_that_it_has_come_and_later_that_it_is_done() -> None:
     gate = wanted_everywhere()
     effects = gate.hear(A, publication())
-    place = gate.node._links[A]._arrivals.came
+    came = gate.node._links[A]._arrivals.came
     assert acks(effects, A) == []
     gate.now += ACK_DELAY_S
-    assert acks(gate.handle(Woke()), A) == [(place, place - 1)]
+    assert acks(gate.handle(Woke()), A) == [(came, 0)]
     assert acks(gate.handle(LocallyPublished(numbers=numbers(effects))), A) == []
-    assert acks(gate.ack(B), A) == [(place, place)]
+    assert acks(gate.ack(B), A) == [(came, 1)]
 
 
 def test_what_a_neighbour_sends_again_while_it_is_pending_waits_with_the_first() -> None:
@@ -140,17 +151,17 @@ def test_what_a_neighbour_sends_again_while_it_is_pending_waits_with_the_first()
     assert payloads(effects) == []
     assert acks(effects, A) == []
     gate.handle(LocallyPublished(numbers=numbers(first)))
-    place = gate.node._links[A]._arrivals.came
-    assert acks(gate.ack(B), A) == [(place, place)]
-    assert acks(gate.hear(A, publication()), A) == [(place + 1, place + 1)]  # done: told at once
+    came = gate.node._links[A]._arrivals.came
+    assert acks(gate.ack(B), A) == [(came, 2)]
+    assert acks(gate.hear(A, publication()), A) == [(came + 1, 3)]  # done: told at once
 
 
 def test_what_another_neighbour_sends_while_it_is_pending_is_told_at_once() -> None:
     gate = wanted_everywhere()
     gate.hear(A, publication())
     effects = gate.hear(B, publication())
-    place = gate.node._links[B]._arrivals.came
-    assert acks(effects, B) == [(place, place)]
+    came = gate.node._links[B]._arrivals.came
+    assert acks(effects, B) == [(came, 1)]
     assert acks(effects, A) == []
 
 
@@ -158,8 +169,8 @@ def test_our_own_publication_that_comes_back_is_told_at_once_while_it_is_pending
     gate = wanted_everywhere()
     gate.publish(b"{}")
     effects = gate.hear(A, publication(0, origin=US))
-    place = gate.node._links[A]._arrivals.came
-    assert acks(effects, A) == [(place, place)]
+    came = gate.node._links[A]._arrivals.came
+    assert acks(effects, A) == [(came, 1)]
     assert acknowledged(effects) == []
 
 
@@ -196,6 +207,17 @@ def test_in_a_cycle_nobody_waits_for_ever_for_what_comes_by_another_way(count: i
 @pytest.mark.parametrize("count", [3, 4])
 def test_in_a_cycle_publications_that_go_round_at_the_same_time_do_not_wait_for_each_other(count: int) -> None:
     assert nobody_waits(cycle(count, pause_s=0.0))
+
+
+def test_a_neighbour_is_told_of_one_that_is_done_ahead_of_others() -> None:
+    gate = with_two()
+    gate.hear(B, Announce(key(B, 1), "a/#", "x = 7"))
+    gate.ack(B)
+    effects = gate.hear(A, publication(0), publication(1, b"{}"), Synced(), publication(2, b"{}"), publication(3))
+    (ack,) = [decode_ack(each.ack) for each in effects if isinstance(each, SendAck)]
+    assert (ack.done, ack.ahead) == (0, (1, 2))
+    (ack,) = [decode_ack(each.ack) for each in gate.ack(B) if isinstance(each, SendAck)]
+    assert (ack.done, ack.ahead) == (4, ())
 
 
 def test_what_was_not_done_is_sent_again_to_a_neighbour_that_begins_anew() -> None:
@@ -257,8 +279,8 @@ def test_a_repeat_of_what_we_had_is_dropped_and_waits_with_the_first() -> None:
     assert sent(repeated, B) == []
     assert acks(repeated, A) == []
     gate.handle(LocallyPublished(numbers=numbers(effects)))
-    place = gate.node._links[A]._arrivals.came
-    assert acks(gate.ack(B), A) == [(place, place)]
+    came = gate.node._links[A]._arrivals.came
+    assert acks(gate.ack(B), A) == [(came, 2)]
 
 
 # ---- the low-water mark ------------------------------------------------------------------------------------------
@@ -335,8 +357,8 @@ def test_a_dead_letter_of_a_neighbour_is_done_when_our_own_broker_has_it() -> No
     gate.answers_local = False
     effects = gate.hear(A, Publication(A, 1, 0, 0, 1, "a/poison", b"", 1))
     assert acks(effects, A) == []
-    place = gate.node._links[A]._arrivals.came
-    assert acks(gate.handle(LocallyPublished(numbers=numbers(effects))), A) == [(place, place)]
+    came = gate.node._links[A]._arrivals.came
+    assert acks(gate.handle(LocallyPublished(numbers=numbers(effects))), A) == [(came, 1)]
 
 
 def test_publications_of_qos_0_are_never_acknowledged_or_numbered() -> None:

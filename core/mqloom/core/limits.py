@@ -78,8 +78,7 @@ RESEND_S: Final = 1.0
 """After how long frames without acknowledgement are sent again; each time in vain twice as long, up to 8 times."""
 
 SILENCE_S: Final = 15.0
-"""How long a neighbour that seems to be there may leave frames without acknowledgement before it counts as lost; and
-how long it may say nothing of publications that have come before it is asked."""
+"""How long a neighbour that seems to be there may leave frames without acknowledgement before it counts as lost."""
 
 ACK_DELAY_S: Final = 0.2
 """How long the acknowledgement that a frame has come waits for the one that it is taken care of, to go together."""

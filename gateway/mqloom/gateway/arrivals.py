@@ -24,7 +24,6 @@ class Arrivals:
         """How many of them are taken care of, with all before them."""
         self._ahead: set[int] = set()
         self._news: list[int] = []
-        self._told = 0
         self._tell_at: float | None = None
         self._tell_all = False
 
@@ -32,7 +31,7 @@ class Arrivals:
         """A conversation begins, by a greeting."""
         self.conversation = conversation
         self.came = 1
-        self.places = self.done = self._told = 0
+        self.places = self.done = 0
         self._ahead.clear()
         self._news.clear()
         self._tell_at = None

@@ -2,7 +2,7 @@
 
 Frames that were not acknowledged are sent again after RESEND_S, each time in vain after twice as long. No more than
 LINK_WINDOW publications are on their way. An acknowledgement that all is taken care of is said once, and may be lost;
-so after SILENCE_S without any it is asked for.
+so after ASK_S without any it is asked for.
 """
 
 from collections import deque

@@ -111,7 +111,7 @@ class Flow:
             self._journal.refuse("frames_refused", "park", f"parked for {self._neighbour}: {error.problem}")
             self._receipts.settle(receipt)
             return ()
-        publications = [message for message in frame.messages if isinstance(message, Publication)]
+        publications = [message for message in frame.messages if isinstance(message, Publication) and message.qos]
         if not publications:
             self._receipts.settle(receipt)
         if not frame.messages and frame.conversation == (self._epoch, self._marker):

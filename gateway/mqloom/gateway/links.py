@@ -22,7 +22,7 @@ but asks for none: greetings come to an end.
     UP          connected again              UP           greet, send again what has not come
     UP          connection lost, grace over  DOWN         close, new conversation, give up
     UP          frames not come, SILENCE     DOWN         close, new conversation, give up
-    UP          come, not done, SILENCE      UP           greet: that they are done may have been said, and lost
+    UP          come, not done, ASK          UP           greet: that they are done may have been said, and lost
     DOWN        Hello that follows us        UP           greet, open
     DOWN        Hello that does not          CONNECTING   greet
 

@@ -64,6 +64,7 @@ class Gate:
         self.answers_local = True
         self.obliging: set[GatewayId] = set()
         self.frames: dict[GatewayId, Frame] = {}
+        self.places: dict[GatewayId, int] = {}
         self.node = Node(parts or parts_of(), self.now)
         self.sequences: dict[GatewayId, itertools.count[int]] = {}
         self.receipts = itertools.count(1)
@@ -88,8 +89,19 @@ class Gate:
         self.node.check()
         for effect in effects:
             if isinstance(effect, SendFrame) and not effect.urgent:
-                self.frames[effect.neighbour] = decode(effect.frame)
+                self._note(effect.neighbour, decode(effect.frame))
         return effects
+
+    def _note(self, neighbour: GatewayId, frame: Frame) -> None:
+        """Remember the last frame to a neighbour, and how many publications were in all of its conversation."""
+        last = self.frames.get(neighbour)
+        if last is None or frame.conversation != last.conversation:
+            self.places[neighbour] = 0
+        elif frame.sequence <= last.sequence:  # it is sent again
+            return
+        self.frames[neighbour] = frame
+        publications = [message for message in frame.messages if isinstance(message, Publication)]
+        self.places[neighbour] += sum(publication.qos > 0 for publication in publications)
 
     def up(self, *neighbours: GatewayId) -> "Gate":
         """Let links come up."""
@@ -121,11 +133,14 @@ class Gate:
         frame = Frame(neighbour, FIRST, 0, messages)
         return self.handle(FramesReceived(sender=neighbour, frames=(encode(frame),), urgent=True))
 
-    def ack(self, neighbour: GatewayId, *, received: int | None = None, done: int | None = None) -> list[Effect]:
-        """Let a neighbour acknowledge frames: as many as said, or all."""
+    def ack(
+        self, neighbour: GatewayId, *, received: int | None = None, done: int | None = None, ahead: Sequence[int] = ()
+    ) -> list[Effect]:
+        """Let a neighbour acknowledge frames and publications: as many as said, or all."""
         last = self.frames[neighbour]
         received = last.sequence + 1 if received is None else received
-        ack = Ack(neighbour, last.conversation, received, received if done is None else done)
+        done = self.places[neighbour] if done is None else done
+        ack = Ack(neighbour, last.conversation, received, done, tuple(ahead))
         return self.handle(AcksReceived(neighbour=neighbour, acks=(encode_ack(ack),)))
 
     def publish(self, *payloads: bytes, topic: str = "a/b") -> list[Effect]:
@@ -256,7 +271,7 @@ def acknowledged(effects: Sequence[Effect]) -> list[int]:
 
 
 def acks(effects: Sequence[Effect], neighbour: GatewayId) -> list[tuple[int, int]]:
-    """Return how many of its frames a neighbour is told have come, and are done."""
+    """Return how many of its frames a neighbour is told have come, and how many of its publications are done."""
     told = [effect.ack for effect in effects if isinstance(effect, SendAck) and effect.neighbour == neighbour]
     return [(ack.received, ack.done) for ack in map(decode_ack, told)]
 
