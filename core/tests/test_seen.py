@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import SEEN_WINDOW
+from mqloom.core.publication import Publication
 from mqloom.core.seen import TRIM_MIN, Seen
 
 A, B = GatewayId("A"), GatewayId("B")
@@ -114,3 +115,17 @@ def test_many_origins_cost_no_more_than_the_bound() -> None:
     for number in range(1_000):
         seen.first_time(GatewayId(f"G{number}"), 1, 0, 0)
     assert len(seen) == 16
+
+
+def test_the_mark_of_a_publication_that_may_have_overtaken_hides_nothing() -> None:
+    # QoS 0 passes what is parked, or waits for a full window; its mark says that the origin is done with that.
+    seen = Seen()
+
+    def publication(sequence: int, low_water: int, qos: int) -> Publication:
+        return Publication(A, 1, sequence, low_water, 0, "t", b"", qos, packet=sequence + 1 if qos else 0)
+
+    assert seen.earlier(publication(25, 19, 0)) is None
+    assert seen.earlier(publication(13, 0, 1)) is None
+    assert seen.earlier(publication(13, 0, 1)) is not None
+    assert seen.earlier(publication(26, 19, 1)) is None
+    assert seen.earlier(publication(14, 0, 1)) is not None

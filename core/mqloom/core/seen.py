@@ -2,6 +2,8 @@
 
 A publication carries its origin's low-water mark: everything below it is done with. So of each origin's epoch we keep
 a floor and the sequences above it, and whatever comes from below the floor is a duplicate.
+Done with is what its origin need not keep any more; it may still be parked on the way. That does no harm as long as
+what carries the mark comes behind it. Publications of QoS 1 do, but those of QoS 0 overtake: their mark does not count.
 
 After a restart of its gateway the origin's broker sends again what was not acknowledged; it gets a new id in the new
 epoch, and is marked as a repeat. Such a one is a duplicate if we had, in an earlier epoch, one of the same packet id,
@@ -51,7 +53,8 @@ class Seen:
         if publication.packet:
             print_ = print_of(publication.packet, publication.topic, publication.payload)
         epoch = origin.epoch(publication.epoch)
-        if not epoch.first_time(publication.sequence, publication.low_water, self._window, print_):
+        low_water = publication.low_water if publication.qos else 0
+        if not epoch.first_time(publication.sequence, low_water, self._window, print_):
             return publication.id
         if print_ is None or (len(origin.epochs) == 1 and not publication.repeat):
             return None

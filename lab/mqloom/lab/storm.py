@@ -147,7 +147,7 @@ def _publications(
                 number=number,
                 topic=f"stocks/{symbol}",
                 attributes={"symbol": symbol, "volume": randomness.randrange(100)},
-                qos=int(randomness.random() < 0.95),
+                qos=int(randomness.random() < 0.9),
             )
         )
     return tuple(publications)
