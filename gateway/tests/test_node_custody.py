@@ -309,16 +309,32 @@ def test_the_mark_of_a_publication_passes_what_is_fenced() -> None:
 
 
 def test_the_intake_is_held_at_its_window_and_released_at_half_of_it() -> None:
+    gate = alone()
+    gate.record(ANN, {"s": ("a/#", "")})
+    gate.answers_local = False
+    numbers: list[int] = []
+
+    def publish(count: int) -> list[Effect]:
+        effects = gate.publish(*[b"{}"] * count)
+        numbers.extend(each.number for each in effects if isinstance(each, PublishLocally) and each.number)
+        return effects
+
+    for _ in range(8):
+        assert HoldIntake() not in publish(INTAKE_WINDOW // 8)
+    assert HoldIntake() in publish(1)
+    half = gate.handle(LocallyPublished(numbers=tuple(numbers[:4])))
+    assert len(acknowledged(half)) == INTAKE_WINDOW // 2
+    assert ReleaseIntake() not in half
+    assert ReleaseIntake() in gate.handle(LocallyPublished(numbers=tuple(numbers[4:])))
+
+
+def test_a_neighbour_that_is_slow_does_not_hold_the_intake() -> None:
     gate = with_two()
     gate.hear(A, Announce(key(A, 1), "a/#", ""))
     gate.ack(A)
-    assert HoldIntake() not in gate.publish(*[b"{}"] * INTAKE_WINDOW)
-    assert HoldIntake() in gate.publish(b"{}")
-    effects = gate.ack(A)
-    assert len(acknowledged(effects)) == LINK_WINDOW
-    assert ReleaseIntake() not in effects
-    effects = gate.ack(A)
-    assert ReleaseIntake() in effects
+    for _ in range(9):
+        assert HoldIntake() not in gate.publish(*[b"{}"] * (INTAKE_WINDOW // 8))
+    assert gate.counted("flows_parked") == {"queue": 1}
 
 
 def test_no_more_than_the_window_is_on_its_way_to_a_neighbour() -> None:
