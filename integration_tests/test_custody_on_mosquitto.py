@@ -1,0 +1,124 @@
+"""Custody on real brokers: two Mosquittos, gateways that are killed, brokers that restart; every publication once."""
+
+import itertools
+import json
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+from integration_tests.conftest import StartMosquitto
+from integration_tests.mosquitto import Mosquitto
+from integration_tests.processes import Commands, Process, wait_until
+
+WEST, EAST = "WEST", "EAST"
+RATE_S = 0.01
+SETTLE_S_MAX = 60.0
+
+
+class Federation:
+    """WEST and EAST, each a Mosquitto in a container with its gateway as a process."""
+
+    def __init__(self, start: StartMosquitto, commands: Commands) -> None:
+        self.brokers: dict[str, Mosquitto] = {name: start() for name in (WEST, EAST)}
+        self.commands = commands
+        brokers = "\n".join(f'[[brokers]]\nid = "{name}"\nport = {each.port}' for name, each in self.brokers.items())
+        text = 'federation = { name = "two", data = ["stocks/#"] }\nlinks = [{ between = ["WEST", "EAST"] }]\n'
+        (commands.folder / "federation.toml").write_text(f"{text}{brokers}\n")
+        self.gateways = {name: commands.gateway(name) for name in self.brokers}
+        for process, other in ((self.gateways[WEST], EAST), (self.gateways[EAST], WEST)):
+            process.wait_for_log(f"link to {other} is up")
+
+    def kill(self, name: str, away_s: float = 0.0) -> None:
+        """Kill a gateway without a word, and start it again after a while."""
+        self.gateways[name].end(signal.SIGKILL)
+        time.sleep(away_s)
+        self.gateways[name] = self.commands.gateway(name)
+
+    def kill_both(self) -> None:
+        """Kill both gateways, and start them again."""
+        for gateway in self.gateways.values():
+            gateway.end(signal.SIGKILL)
+        self.gateways = {name: self.commands.gateway(name) for name in self.brokers}
+
+    def restart_broker(self, name: str) -> None:
+        """Let a broker write its store, end, and begin again."""
+        self.brokers[name].container.get_wrapped_container().restart(timeout=10)
+        self.brokers[name].wait_until_it_answers()
+
+
+class Publisher(threading.Thread):
+    """Publishes numbers until it is told to stop; what the broker has acknowledged counts."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self._ended = threading.Event()
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        client = Client(CallbackAPIVersion.VERSION2, "publisher", clean_session=False)
+        client.connect("127.0.0.1", self._port)
+        client.loop_start()
+        for number in itertools.count():
+            if self._ended.is_set():
+                break
+            client.publish("stocks/a", json.dumps({"number": number}), 1).wait_for_publish(SETTLE_S_MAX)
+            self.acknowledged = number + 1
+            time.sleep(RATE_S)
+        client.disconnect()
+        client.loop_stop()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(SETTLE_S_MAX)
+
+
+def numbers(subscriber: Process) -> Counter[int]:
+    return Counter(json.loads(json.loads(line)["payload"])["number"] for line in list(subscriber.output))
+
+
+Trouble = Callable[[Federation], None]
+
+TROUBLES: dict[str, Trouble] = {
+    "the publisher's gateway is killed": lambda federation: federation.kill(WEST),
+    "the subscriber's gateway is killed": lambda federation: federation.kill(EAST),
+    "the subscriber's gateway is away for so long that others park": lambda federation: federation.kill(EAST, 8.0),
+    "both are killed": lambda federation: federation.kill_both(),
+    "the subscriber's broker restarts": lambda federation: federation.restart_broker(EAST),
+}
+
+
+IN_CI = ("the publisher's gateway is killed", "the subscriber's gateway is away for so long that others park")
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "trouble", [each if each in IN_CI else pytest.param(each, marks=pytest.mark.full) for each in TROUBLES]
+)
+def test_every_publication_that_was_acknowledged_arrives_once(
+    start_mosquitto: StartMosquitto, commands: Commands, trouble: str
+) -> None:
+    federation = Federation(start_mosquitto, commands)
+    near = commands.subscriber(federation.brokers[WEST].port, "stocks/#", "", "--client", "near")
+    far = commands.subscriber(federation.brokers[EAST].port, "stocks/#", "", "--client", "far")
+    publisher = Publisher(federation.brokers[WEST].port)
+    publisher.start()
+    wait_until(lambda: publisher.acknowledged > 50, "publications before the trouble")
+    TROUBLES[trouble](federation)
+    before = publisher.acknowledged
+    wait_until(lambda: publisher.acknowledged > before + 100, "publications after it")
+    publisher.stop()
+    expected = Counter(range(publisher.acknowledged))
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while (numbers(near), numbers(far)) != (expected, expected) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for subscriber in (near, far):
+        got = numbers(subscriber)
+        assert got - expected == Counter(), "delivered more than once, or never published"
+        assert expected - got == Counter(), "lost"
