@@ -78,11 +78,11 @@ class Broker:
             return
         taken: list[int] = []
         for packet in packets:
-            if isinstance(packet, Publish):
+            if type(packet) is Publish:
                 if packet.qos:
                     taken.append(packet.packet)
                 self.publish(packet, connection)
-            elif isinstance(packet, Puback):
+            elif type(packet) is Puback:
                 self._acknowledged(connection, packet)
             else:
                 self._control(connection, packet)
@@ -163,13 +163,11 @@ class Broker:
         interested = self._interested.get(message.topic)
         if interested is None:
             interested = self._interested[message.topic] = self._find(message.topic)
-        lost_before = len(self.losses)
-        if self._forgotten and message.qos:
-            self._miss(message)
+        missed = self._miss(message) if self._forgotten and message.qos else []
+        plain = Publish(message.topic, message.payload, message.qos)
         for session, qos in interested:
-            self._hand(session, Publish(message.topic, message.payload, min(qos, message.qos)))
+            self._hand(session, plain if qos >= plain.qos else Publish(plain.topic, plain.payload, qos))
         if source is not None and source.on_taken is not None:
-            missed = [loss.client_id for loss in self.losses[lost_before:]]
             source.on_taken(message, [session.client_id for session, _ in interested] + missed)
 
     def _find(self, topic: str) -> list[tuple[Session, int]]:
@@ -181,10 +179,15 @@ class Broker:
                 found.append((session, max(granted)))
         return found
 
-    def _miss(self, message: Publish) -> None:
-        for client_id, filters in self._forgotten.items():
-            if any(topic_matches(topics, message.topic) for topics in filters):
-                self.losses.append(Loss(self.name, client_id, message))
+    def _miss(self, message: Publish) -> list[str]:
+        """Note a message as lost to the sessions that are forgotten; return whose they were."""
+        missed = [
+            client_id
+            for client_id, filters in self._forgotten.items()
+            if any(topic_matches(topics, message.topic) for topics in filters)
+        ]
+        self.losses += [Loss(self.name, client_id, message) for client_id in missed]
+        return missed
 
     def _hand(self, session: Session, message: Publish) -> None:
         launched = session.put(message)

@@ -154,13 +154,13 @@ class Endpoint:
         for packet in packets:
             if connection is not self._connection:
                 return
-            if isinstance(packet, Publish):
+            if type(packet) is Publish:
                 messages.append(packet)
                 continue
             if messages:
                 self.manner.on_messages(messages)
                 messages = []
-            if isinstance(packet, Puback):
+            if type(packet) is Puback:
                 self._published(packet)
             else:
                 self._control(packet)
