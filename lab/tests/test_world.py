@@ -60,7 +60,7 @@ def test_storms_of_lost_stores_say_how_much_was_lost() -> None:
     told: list[str] = []
     storm = run_storm(3, 3, told.append, kinds=("broker-loses-store",))
     assert storm.failed == 0
-    assert storm.held_by_lost_stores >= storm.lost
+    assert storm.held_by_lost_stores > 0 or storm.lost == 0  # one that is held may be for several
     if storm.held_by_lost_stores:
         assert "stores that were lost held" in told[-1]
 

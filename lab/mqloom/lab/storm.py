@@ -258,10 +258,11 @@ def run_storm(
 
 def summary(storm: StormReport) -> str:
     """Return a storm in a line."""
-    lost = f"; stores that were lost held {storm.held_by_lost_stores}, of which {storm.lost} were missed"
+    held = storm.held_by_lost_stores
+    lost = f"; stores that were lost held {held} messages, so that {storm.lost} deliveries were missed"
     return (
         f"{storm.runs} runs, {storm.failed} failed: {storm.delivered} deliveries, {storm.expected} of them promised, "
-        f"{storm.hops} hops{lost if storm.held_by_lost_stores else ''}"
+        f"{storm.hops} hops{lost if held else ''}"
     )
 
 
