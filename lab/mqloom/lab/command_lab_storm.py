@@ -4,12 +4,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mqloom.core.errors import LocalError
 from mqloom.lab.experiment import Tell
 from mqloom.lab.progress import progress_bar
 
@@ -25,13 +27,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first run; 1")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="write an account of each failure into a folder")
+    parser.add_argument("--broken", metavar="NAME", help="break the gateways on purpose, to see the checkers notice")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the storm; 1 if a checker found anything."""
     from mqloom.lab.storm import run_storm  # noqa: PLC0415 - as above
 
-    return storm(arguments, run_storm)
+    with _broken(arguments.broken):
+        return storm(arguments, run_storm)
+
+
+def _broken(name: str | None) -> AbstractContextManager[object]:
+    if name is None:
+        return nullcontext()
+    from mqloom.lab.broken import VARIANTS  # noqa: PLC0415 - as above
+
+    if name not in VARIANTS:
+        raise LocalError(f"nothing is called {name!r}; there are: {', '.join(VARIANTS)}")
+    return VARIANTS[name]()
 
 
 def storm(arguments: argparse.Namespace, run_storm: "Callable[..., StormReport]") -> int:
