@@ -18,6 +18,7 @@ How the modules follow from each other:
                 axes        values -> positions among the bounds
             box_bits    their destinations
     nodes       the leaves that share the same equalities
+    bundles     small leaves of thresholds as one
     selections  the leaves that publications with the same values reach
     tables      all nodes, and which selection is a publication's
     nested      paths with dots

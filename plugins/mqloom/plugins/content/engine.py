@@ -203,12 +203,12 @@ class Engine:
             return self._match_anew(values, key)
         if selection.sole is not None:
             return cast(Ids, selection.sole.match(get))
-        out: Ids = selection.start[:]
-        selection.collect(get, out)
+        out: Ids = selection.empty[:]
         if selection.more:
             pools: Pools = out, out[:0], []
             selection.collect_more(get, pools)
             conclude(get, pools)
+        selection.collect(get, out)
         return out
 
     def _match_anew(self, values: Attributes, key: Hashable) -> Ids:

@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from mqloom.plugins.content.boxes import Boxes
+from mqloom.plugins.content.bundles import Bundles
 from mqloom.plugins.content.entries import CHECKED, Candidate, Items, Mask
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
-from mqloom.plugins.content.planning import SINGLE, Checks
+from mqloom.plugins.content.planning import SINGLE, Checks, ThresholdLeaf
 from mqloom.plugins.content.thresholds import Row, Thresholds
 from mqloom.plugins.content.tried import Tried
 
@@ -34,7 +35,7 @@ _Rows = tuple[tuple[str, frozenset[type], tuple[Row, ...]], ...]
 
 
 class Selection:
-    """Begin with a copy of `start`, `collect`, and if there is `more`, `collect_more`."""
+    """If there is `more`, `collect_more`; then `collect`. Small parts come first: a container that grows is copied."""
 
     __slots__ = (
         "_boxes",
@@ -45,24 +46,29 @@ class Selection:
         "_other_rows",
         "_rows",
         "_tried",
+        "empty",
         "more",
         "sole",
-        "start",
     )
 
-    def __init__(self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = ()) -> None:
+    def __init__(
+        self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = (), bundles: Bundles | None = None
+    ) -> None:
         listed: list[Listed] = []
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
         tried: list[Tried] = []
         rows: dict[tuple[str, bool], list[Row]] = {}
         other_rows: dict[tuple[str, bool], list[Row]] = {}
+        alike: dict[Any, list[Thresholds]] = {}
         for leaf in leaves:
             name: Any
             name, bucket = leaf.name
             if isinstance(leaf, Thresholds):
-                place = name.path, name.kind == "string"
-                (rows if bucket == SINGLE else other_rows).setdefault(place, []).append(leaf.row or leaf.make_row())
+                if bucket == SINGLE:
+                    alike.setdefault(name, []).append(leaf)
+                else:
+                    other_rows.setdefault(_place(name), []).append(leaf.row or leaf.make_row())
             elif isinstance(leaf, Boxes):
                 boxes.append((bucket, leaf))
             elif isinstance(leaf, Tried):
@@ -71,15 +77,18 @@ class Selection:
                 listed.append(leaf)
             else:
                 lists.append((name.path, name.present, bucket, leaf))
-        self._rows = _laid_out(rows)
+        for name, several in alike.items():
+            made = [leaf.row or leaf.make_row() for leaf in several] if bundles is None else bundles.rows(several)
+            rows.setdefault(_place(name), []).extend(made)
+        self._rows = _laid_out(rows, by_size=True)
         self._other_rows = _laid_out(other_rows)
         self._listed = tuple(listed)
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried = tuple(tried)
         self._groups = tuple(groups)
-        self.start: Items = listed[0].items if listed else empty
-        self._joined = tuple([leaf.items for leaf in listed[1:]])
+        self.empty = empty
+        self._joined = tuple([leaf.items for leaf in sorted(listed, key=len)])
         self.more = bool(lists or boxes or tried or groups or other_rows)
         others = listed or lists or tried or groups or rows or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
@@ -87,8 +96,6 @@ class Selection:
 
     def collect(self, get: Get, out: Items) -> None:
         """Add the ids of the leaves of which each id comes once; and those only that need no more than a bound."""
-        for items in self._joined:
-            out += items
         for path, types, rows in self._rows:
             value = get(path)
             # NaN is not equal to itself.
@@ -96,6 +103,8 @@ class Selection:
                 for _, search, thresholds, tail, items, _ in rows:
                     cut = search(thresholds, value)
                     out += items[cut:] if tail else items[:cut]
+        for items in self._joined:
+            out += items
 
     def collect_more(self, get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0) -> None:
         """Add what is in the other leaves; if asked to, postpone those of many boxes for publication `number`."""
@@ -200,11 +209,9 @@ def collect_all(
     """Add what is in any of these; see `Selection.collect_more`."""
     out = pools[SINGLE]
     for selection in selections:
-        if selection.start:
-            out += selection.start
-        selection.collect(get, out)
         if selection.more:
             selection.collect_more(get, pools, postponed, number)
+        selection.collect(get, out)
 
 
 def holds(checks: Checks, get: Get) -> bool:
@@ -234,8 +241,20 @@ def conclude(get: Get, pools: Pools) -> None:
     out.frombytes(ordered[first].tobytes())
 
 
-def _laid_out(rows: dict[tuple[str, bool], list[Row]]) -> _Rows:
+def _place(leaf: ThresholdLeaf) -> tuple[str, bool]:
+    return leaf.path, leaf.kind == "string"
+
+
+def _laid_out(rows: dict[tuple[str, bool], list[Row]], by_size: bool = False) -> _Rows:
+    if by_size:
+        for each in rows.values():
+            each.sort(key=_row_size)
+        rows = dict(sorted(rows.items(), key=lambda item: _row_size(item[1][-1])))
     return tuple([(path, _TEXTS if of_texts else _NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
+
+
+def _row_size(row: Row) -> int:
+    return len(row[4])
 
 
 def lead_of(checks: Checks) -> str | None:

@@ -10,6 +10,7 @@ from sys import getsizeof
 from typing import Final, NamedTuple, cast
 
 from mqloom.plugins.content.boxes import Boxes
+from mqloom.plugins.content.bundles import Bundles
 from mqloom.plugins.content.entries import LeafName, container
 from mqloom.plugins.content.keys import Get, Signature, finder, values_key
 from mqloom.plugins.content.nodes import Node
@@ -44,6 +45,7 @@ class Tables:
     """All nodes. `known[key(get)]` is a publication's selection, if there is one ready."""
 
     __slots__ = (
+        "_bundles",
         "_check_paths",
         "_finds",
         "_finds_by_path",
@@ -65,6 +67,7 @@ class Tables:
         """Whether there was a leaf of boxes since the tables were last empty."""
         self.known: dict[Hashable, Selection] = {}
         self._seen: set[Hashable] = set()
+        self._bundles = Bundles()
         self._tables: dict[Signature, Table] = {}
         self._check_paths: dict[str, int] = {}
         self._arrange()
@@ -155,6 +158,7 @@ class Tables:
         if self._seen:
             self._seen.clear()
             self.known.clear()
+            self._bundles.clear()
 
     def _arrange(self) -> None:
         """Lay out which tables are asked: all of them, or by the attribute that they need first."""
@@ -206,7 +210,7 @@ class Tables:
                     groups.append((group.lead, checks, group.selection))
                 elif holds(checks, get):
                     leaves += group.leaves.values()
-        return Selection(leaves, groups, container(self.native))
+        return Selection(leaves, groups, container(self.native), self._bundles)
 
     def _nodes_for(self, values: Mapping[str, object]) -> list[Node]:
         """Return the nodes whose keys a publication has."""
@@ -247,7 +251,7 @@ class Tables:
             getsizeof(key) for table in self._tables.values() for key in table.nodes
         )
         selections = sum(selection.size_bytes() for selection in self.known.values())
-        return dicts + keys + selections + sum(node.size_bytes() for node in self)
+        return dicts + keys + selections + self._bundles.size_bytes() + sum(node.size_bytes() for node in self)
 
 
 def _table(signature: Signature, nodes: dict[Hashable, Node]) -> Table:

@@ -38,6 +38,7 @@ class Thresholds:
         "_entries",
         "_loosest",
         "_steps",
+        "bundles",
         "items",
         "name",
         "node",
@@ -56,6 +57,8 @@ class Thresholds:
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(native and name[1] != CHECKED)
         self.row: Row | None = None
+        self.bundles: list[Any] | None = None
+        """Who has a copy of what is here, and must be told of every change."""
         self._entries: list[Entry] = []
         self.waiting: list[tuple[Any, Item, Entry]] | None = None
         self._loosest: dict[Mask, Any] | None = None
@@ -75,6 +78,9 @@ class Thresholds:
             self.waiting = [(threshold, item, entry)]
         else:
             self.waiting.append((threshold, item, entry))
+        if self.bundles is not None:
+            for bundle in self.bundles:
+                bundle.add(threshold, item)
         if self._loosest is not None and entry.bit:
             self._loosen(self._loosest, entry.bit, threshold)
         return threshold
@@ -88,6 +94,9 @@ class Thresholds:
         high = bisect_right(self.thresholds, threshold, low)
         index = low if high == low + 1 else bisect_left(self._entries, entry.number, low, high, key=number_of)
         assert self._entries[index] is entry
+        if self.bundles is not None:
+            for bundle in self.bundles:
+                bundle.remove(threshold, self.items[index])
         del self.thresholds[index], self.items[index], self._entries[index]
         if self._loosest is not None and entry.bit and self._loosest[entry.bit] == threshold:
             self._loosest = self._steps = None
@@ -172,5 +181,5 @@ class Thresholds:
         return size
 
 
-Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Thresholds]
-"""What a match needs of a leaf: bucket, search, thresholds, tail, items; and the leaf."""
+Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Any]
+"""What a match needs of a leaf, or of a bundle of them: bucket, search, thresholds, tail, items; and itself."""
