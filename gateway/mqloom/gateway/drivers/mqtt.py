@@ -210,10 +210,10 @@ class MqttConnection:
         self._paused = True
 
     def resume(self) -> None:
-        """Hand over again what has come meanwhile."""
+        """Hand over again what has come meanwhile, behind whatever the event loop is doing now."""
         if self._paused:
             self._paused = False
-            self._hand_over()
+            self._loop.call_soon(self._hand_over)
 
     # ---- paho's thread -------------------------------------------------------------------------------------------
 
