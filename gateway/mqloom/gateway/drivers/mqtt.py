@@ -295,8 +295,11 @@ class MqttConnection:
             self._loop.call_soon(self._hand_over)
 
     def _published(self, packet: int) -> None:
-        self._unsent.discard(packet)
-        then = self._pending.pop(packet, None)
+        if packet in self._unsent:  # of QoS 0, and written; paho may give it the id of one that still waits
+            self._unsent.discard(packet)
+            then = None
+        else:
+            then = self._pending.pop(packet, None)
         if then is not None and not self._closing:
             then()
         if self._was_crowded and max(len(self._pending), len(self._unsent)) <= LINK_QUEUE_MAX // 4:
