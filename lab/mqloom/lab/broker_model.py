@@ -184,7 +184,7 @@ class Broker:
     def _miss(self, message: Publish) -> None:
         for client_id, filters in self._forgotten.items():
             if any(topic_matches(topics, message.topic) for topics in filters):
-                self.losses.append(Loss(self.name, client_id, message))
+                self.losses.append(Loss(self.name, client_id, message, was_held=False))
 
     def _hand(self, session: Session, message: Publish) -> None:
         launched = session.put(message)

@@ -80,8 +80,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A message that a broker took over and then lost with its store, and for which session it had it."""
+    """A message that a broker lost with its store, and for which session it had it, or would have had it."""
 
     broker: str
     client_id: str
     message: Publish
+    was_held: bool = True
+    """It was in the store; else it came later, for a session that was."""

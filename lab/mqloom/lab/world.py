@@ -241,7 +241,8 @@ class World:
                 if loss.client_id.startswith("sub-"):
                     losses.for_client.update((number, loss.client_id.removeprefix("sub-")) for number in numbers)
                 elif "-park-" in loss.client_id:
-                    losses.parked.update(numbers)
+                    if loss.was_held:  # else the gateway, which knows of the park, has it still
+                        losses.parked.update(numbers)
                 else:
                     losses.publications.update(numbers)
         return losses
