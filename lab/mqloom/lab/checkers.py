@@ -6,10 +6,11 @@ the subscriber withdrew that, it is delivered to the subscriber exactly once. An
 and nothing else ever comes. A publication that its broker took twice, because the PUBACK was lost, is two of them.
 
 What may be missing:
-- What a broker lost with its store, and nobody else had: publications in a session of its gateway, unless that had taken
-  them in and lived on, or in a park (for all subscribers), or in a subscriber's session (for that one). A subscription is kept by its own broker too: when that
-  loses its store, the subscription counts again from the next `established`, and what entered before may be missing
-  only if its gateway, which alone still knew it, crashed before that.
+- What a broker lost with its store, and nobody else had: publications in a session of its gateway, unless that had
+  taken them in and lived on, or in a park (for all subscribers), or in a subscriber's session (for that one). A
+  subscription is kept by its own broker too: when that loses its store, the subscription counts again from the next
+  `established`, and what entered before may be missing only if its gateway, which alone still knew it, crashed before
+  that.
 - To who withdrew: what was then under way, held by some broker, if no gateway had taken it in yet, if something had
   gone wrong, or if the subscriber did not wait for `ended`.
 """
