@@ -1,6 +1,6 @@
 """An MQTT broker as a model: sessions, retained messages, QoS 1 redelivery, last wills, with or without a store.
 
-It follows Mosquitto where the specification leaves room (design/field-notes.md). A restart breaks all connections. With
+It follows Mosquitto where the specification leaves room. A restart breaks all connections. With
 its store it then has its persistent sessions, their messages and the retained ones as before; without, nothing, and
 what it had is listed in `losses`. So is what it takes over afterwards for a session that it has forgotten, until the
 client has subscribed again: to its publishers nothing tells that from a message that is kept.
