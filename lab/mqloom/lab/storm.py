@@ -258,7 +258,7 @@ def run_storm(
 
 def summary(storm: StormReport) -> str:
     """Return a storm in a line."""
-    lost = f"; stores that were lost held {storm.held_by_lost_stores}, of which {storm.lost} were missed"
+    lost = f"; stores that were lost held {storm.held_by_lost_stores} publications, missed {storm.lost} times"
     return (
         f"{storm.runs} runs, {storm.failed} failed: {storm.delivered} deliveries, {storm.expected} of them promised, "
         f"{storm.hops} hops{lost if storm.held_by_lost_stores else ''}"
