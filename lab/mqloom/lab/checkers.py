@@ -125,7 +125,7 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
     is_lost = number in losses.publications and not _was_in_custody(world, sent)
     if is_lost or number in losses.parked or (number, life.client) in losses.for_client:
         judgement.lost += 1
-    elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent):
+    elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent, losses):
         judgement.missed_when_leaving += 1
     elif _was_forgotten(world, life, sent):
         judgement.lost_with_subscription += 1
@@ -158,9 +158,10 @@ def _was_forgotten(world: World, life: Life, sent: Sent) -> bool:
     return False
 
 
-def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
+def _left_in_a_hurry(world: World, life: Life, sent: Sent, losses: Losses) -> bool:
     assert life.withdrawn_at is not None
-    if sent.number not in life.under_way:
+    # What is under way some broker holds; only if that lost it, a gateway alone.
+    if sent.number not in life.under_way and sent.number not in losses.publications:
         return False
     if set(life.ended) < set(life.wishes):
         return True

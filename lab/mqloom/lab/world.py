@@ -202,12 +202,19 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
-            yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber))
+            lost_at = self._store_lost_at(subscriber.gateway)
+            yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber, lost_at))
         for broker in self.brokers.values():
             for client_id, session in broker.sessions.items():
                 held = len(session.in_flight) + len(session.queue)
                 if held:
                     yield f"broker {broker.name}: {held} messages held for {client_id}"
+
+    def _store_lost_at(self, gateway: GatewayId) -> float:
+        """Return when a broker was last back without its store: subscriptions count when they are answered again."""
+        faults = (fault for fault in self.plan.faults if fault.kind == "broker-loses-store")
+        times = (fault.at + fault.lasts_s for fault in faults if fault.target[0] == gateway)
+        return max((at for at in times if at <= self.clock.now), default=0.0)
 
     def _unsettled_gateway(self, name: str, gateway: GatewayModel) -> Iterator[str]:
         node = gateway.node
@@ -248,8 +255,9 @@ class World:
         return losses
 
 
-def _unsettled_subscriber(subscriber: SubscriberModel) -> Iterator[str]:
-    missing = set(subscriber.life.wishes) - set(subscriber.life.established)
+def _unsettled_subscriber(subscriber: SubscriberModel, lost_at: float) -> Iterator[str]:
+    answered = {name for name, times in subscriber.life.established.items() if times[-1] > lost_at}
+    missing = set(subscriber.life.wishes) - answered
     if not subscriber.is_over and not subscriber.endpoint.is_up:
         yield "is not connected"
     elif not subscriber.is_over and missing:
