@@ -47,6 +47,8 @@ class Broker:
         self.sessions: dict[str, Session] = {}
         self.retained: dict[str, Publish] = {}
         self.losses: list[Loss] = []
+        self.store_lost_at = 0.0
+        """When it was last back without its store."""
         self.trace: Callable[[str, str], None] | None = None
         self._clock = clock
         self._connections: dict[Connection, None] = {}
@@ -221,6 +223,7 @@ class Broker:
         self.is_up = True
         if with_store:
             return
+        self.store_lost_at = self._clock.now
         for session in self.sessions.values():
             self.losses += [Loss(self.name, session.client_id, message) for message in session.held()]
             self._forgotten.setdefault(session.client_id, {}).update(dict.fromkeys(session.subscriptions))

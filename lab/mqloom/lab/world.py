@@ -202,19 +202,13 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
-            lost_at = self._store_lost_at(subscriber.gateway)
+            lost_at = self.brokers[subscriber.gateway].store_lost_at  # it counts when it is answered again
             yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber, lost_at))
         for broker in self.brokers.values():
             for client_id, session in broker.sessions.items():
                 held = len(session.in_flight) + len(session.queue)
                 if held:
                     yield f"broker {broker.name}: {held} messages held for {client_id}"
-
-    def _store_lost_at(self, gateway: GatewayId) -> float:
-        """Return when a broker was last back without its store: subscriptions count when they are answered again."""
-        faults = (fault for fault in self.plan.faults if fault.kind == "broker-loses-store")
-        times = (fault.at + fault.lasts_s for fault in faults if fault.target[0] == gateway)
-        return max((at for at in times if at <= self.clock.now), default=0.0)
 
     def _unsettled_gateway(self, name: str, gateway: GatewayModel) -> Iterator[str]:
         node = gateway.node
