@@ -3,7 +3,7 @@
 import pytest
 
 from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import ACK_DELAY_S
+from mqloom.core.limits import ACK_DELAY_S, ACK_PLACES_MAX
 from mqloom.core.messages import Message, Synced
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack, Frame, decode_ack
@@ -126,3 +126,15 @@ def test_what_is_not_open_cannot_be_taken_care_of(place: int) -> None:
     arrivals.taken_care_of(2)
     with pytest.raises(AssertionError):
         arrivals.taken_care_of(place)
+
+
+def test_an_acknowledgement_names_no_more_places_than_its_reader_takes() -> None:
+    arrivals = begun()
+    count = ACK_PLACES_MAX + 10
+    assert arrivals.take(frame(1, *(publication() for _ in range(count))), 0.0)
+    for place in range(1, count):  # the first is not done, and the others need not wait for it
+        arrivals.taken_care_of(place)
+    arrivals.asked()
+    assert told(arrivals) == (2, 0, *range(count - ACK_PLACES_MAX, count))
+    arrivals.taken_care_of(0)
+    assert told(arrivals) == (2, count)

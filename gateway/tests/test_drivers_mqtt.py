@@ -175,3 +175,21 @@ def test_a_slow_reader_makes_the_broker_wait_and_loses_nothing(monkeypatch: pyte
             await sender.connection.close()
 
     asyncio.run(run())
+
+
+def test_what_waited_while_paused_comes_behind_whoever_resumes() -> None:
+    async def scenario() -> None:
+        address = free_address()
+        async with broker(address):
+            reader, writer = connect(address, "reader", "stocks/#"), connect(address, "writer")
+            await until(lambda: reader.up.is_set() and writer.up.is_set())
+            reader.connection.pause()
+            writer.connection.publish("stocks/a", b"1", 1)
+            await until(lambda: len(reader.connection._backlog) == 1)
+            reader.connection.resume()
+            assert reader.payloads == []  # the effects of the event at hand are carried out first
+            await until(lambda: reader.payloads == [b"1"])
+            await reader.connection.close()
+            await writer.connection.close()
+
+    asyncio.run(scenario())

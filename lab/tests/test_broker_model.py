@@ -1,4 +1,4 @@
-"""The broker model against what was measured of Mosquitto (design/field-notes.md) and what MQTT says."""
+"""The broker model against what was measured of Mosquitto, and what MQTT says."""
 
 import random
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mqloom.lab import faults
+from mqloom.lab.gateway_parks import Park
 from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, links_of
 from mqloom.lab.shrink import shrink
 from mqloom.lab.storm import draw_plan, replay, run_plan, run_seed, run_storm
@@ -107,6 +108,25 @@ def test_a_gateway_that_acknowledges_on_receipt_is_caught_and_the_run_is_made_sm
     assert loses(small)
     assert len(small.publications) < len(plan.publications)
     assert len(small.faults) < len(plan.faults)
+
+
+STORES = ("broker-loses-store", "broker-loses-store", "link-cut", "own-cut", "broker-restart", "link-cut-one-way")
+"""Faults among which publications are parked while a broker loses its store."""
+
+
+def test_a_gateway_that_trusts_whatever_its_broker_acknowledges_for_a_park_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed = 1068
+    assert run_seed(seed, STORES).findings == []
+
+    def create(park: Park) -> None:
+        park._is_doubted = False
+        park.endpoint.open()
+
+    monkeypatch.setattr(Park, "doubt", lambda park: None)
+    monkeypatch.setattr(Park, "create", create)
+    assert any("missed" in finding for finding in run_seed(seed, STORES).findings)
 
 
 def test_shrinking_leaves_only_what_is_needed() -> None:

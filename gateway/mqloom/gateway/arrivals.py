@@ -6,7 +6,7 @@ not wait for those before it: in a network with cycles, links would wait for eac
 """
 
 from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import ACK_DELAY_S
+from mqloom.core.limits import ACK_DELAY_S, ACK_PLACES_MAX
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack, Frame, encode_ack
 
@@ -73,6 +73,8 @@ class Arrivals:
         self._news.clear()
         self._tell_at = None
         self._tell_all = False
+        # More would be refused. Of the earlier ones the sender has probably heard, and else hears when all is done.
+        places = places[-ACK_PLACES_MAX:]
         return encode_ack(Ack(gateway, self.conversation, self.came, self.done, tuple(places)))
 
     @property

@@ -1,6 +1,6 @@
 """An MQTT broker as a model: sessions, retained messages, QoS 1 redelivery, last wills, with or without a store.
 
-It follows Mosquitto where the specification leaves room (design/field-notes.md). A restart breaks all connections. With
+It follows Mosquitto where the specification leaves room. A restart breaks all connections. With
 its store it then has its persistent sessions, their messages and the retained ones as before; without, nothing, and
 what it had is listed in `losses`. So is what it takes over afterwards for a session that it has forgotten, until the
 client has subscribed again: to its publishers nothing tells that from a message that is kept.
@@ -47,6 +47,8 @@ class Broker:
         self.sessions: dict[str, Session] = {}
         self.retained: dict[str, Publish] = {}
         self.losses: list[Loss] = []
+        self.store_lost_at = 0.0
+        """When it was last back without its store."""
         self.trace: Callable[[str, str], None] | None = None
         self._clock = clock
         self._connections: dict[Connection, None] = {}
@@ -186,7 +188,7 @@ class Broker:
             for client_id, filters in self._forgotten.items()
             if any(topic_matches(topics, message.topic) for topics in filters)
         ]
-        self.losses += [Loss(self.name, client_id, message) for client_id in missed]
+        self.losses += [Loss(self.name, client_id, message, was_held=False) for client_id in missed]
         return missed
 
     def _hand(self, session: Session, message: Publish) -> None:
@@ -224,6 +226,7 @@ class Broker:
         self.is_up = True
         if with_store:
             return
+        self.store_lost_at = self._clock.now
         for session in self.sessions.values():
             self.losses += [Loss(self.name, session.client_id, message) for message in session.held()]
             self._forgotten.setdefault(session.client_id, {}).update(dict.fromkeys(session.subscriptions))

@@ -1,6 +1,6 @@
 """What a simulated broker keeps for one client: subscriptions, the QoS 1 messages in flight, and those that wait.
 
-As Mosquitto does it (design/field-notes.md): at most `window` messages are in flight, the others wait, without bound
+As Mosquitto does it: at most `window` messages are in flight, the others wait, without bound
 or up to a limit past which they are dropped. QoS 0 goes out at once, past a full window, and only to who is there.
 When a client comes back, what was in flight is sent again, in order, with DUP and the same packet id; then the rest.
 """
@@ -18,7 +18,7 @@ PACKETS: Final = 65_535
 
 @dataclass(slots=True)
 class Session:
-    """One client at one broker; `key` tells sessions apart that had the same client id one after the other."""
+    """One client at one broker."""
 
     client_id: str
     clean: bool
@@ -80,8 +80,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A message that a broker took over and then lost with its store, and for which session it had it."""
+    """A message that a broker lost with its store, and for which session it had it, or would have had it."""
 
     broker: str
     client_id: str
     message: Publish
+    was_held: bool = True
+    """It was in the store; else it came later, for a session that was."""

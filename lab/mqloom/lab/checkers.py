@@ -6,10 +6,11 @@ the subscriber withdrew that, it is delivered to the subscriber exactly once. An
 and nothing else ever comes. A publication that its broker took twice, because the PUBACK was lost, is two of them.
 
 What may be missing:
-- What a broker lost with its store, and nobody else had: publications in a session of its gateway, or in a park (for
-  all subscribers), or in a subscriber's session (for that one). A subscription is kept by its own broker too: when that
-  loses its store, the subscription counts again from the next `established`, and what entered before may be missing
-  only if its gateway, which alone still knew it, crashed before that.
+- What a broker lost with its store, and nobody else had: publications in a session of its gateway, unless that had
+  taken them in and lived on, or in a park (for all subscribers), or in a subscriber's session (for that one). A
+  subscription is kept by its own broker too: when that loses its store, the subscription counts again from the next
+  `established`, and what entered before may be missing only if its gateway, which alone still knew it, crashed before
+  that.
 - To who withdrew: what was then under way, held by some broker, if no gateway had taken it in yet, if something had
   gone wrong, or if the subscriber did not wait for `ended`.
 """
@@ -121,10 +122,10 @@ def _faults(world: World, kind: str, target: str) -> list[FaultPlan]:
 def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Judgement) -> None:
     """Note a publication that did not come: as lost, as withdrawn, or as a violation."""
     number = sent.number
-    lost = number in losses.publications or number in losses.parked or (number, life.client) in losses.for_client
-    if lost:
+    is_lost = number in losses.publications and not _was_in_custody(world, sent)
+    if is_lost or number in losses.parked or (number, life.client) in losses.for_client:
         judgement.lost += 1
-    elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent):
+    elif life.withdrawn_at is not None and _left_in_a_hurry(world, life, sent, losses):
         judgement.missed_when_leaving += 1
     elif _was_forgotten(world, life, sent):
         judgement.lost_with_subscription += 1
@@ -133,6 +134,17 @@ def _missed(world: World, life: Life, sent: Sent, losses: Losses, judgement: Jud
         judgement.find(
             f"{life.client} at {life.gateway} missed p{number}, which entered at {sent.gateway} at {entered}"
         )
+
+
+def _was_in_custody(world: World, sent: Sent) -> bool:
+    """Whether a gateway had taken over a publication before its broker lost it, and did not crash with it."""
+    if sent.taken_in_at is None or len(sent.entries) > 1:  # of two, it is not known which was taken in
+        return False
+    losses = _faults(world, "broker-loses-store", sent.gateway)
+    crashes = _faults(world, "gateway-crash", sent.gateway)
+    return sent.taken_in_at < max((loss.at for loss in losses), default=-math.inf) and not any(
+        crash.at + crash.lasts_s >= sent.taken_in_at for crash in crashes
+    )
 
 
 def _was_forgotten(world: World, life: Life, sent: Sent) -> bool:
@@ -146,9 +158,10 @@ def _was_forgotten(world: World, life: Life, sent: Sent) -> bool:
     return False
 
 
-def _left_in_a_hurry(world: World, life: Life, sent: Sent) -> bool:
+def _left_in_a_hurry(world: World, life: Life, sent: Sent, losses: Losses) -> bool:
     assert life.withdrawn_at is not None
-    if sent.number not in life.under_way:
+    # What is under way some broker holds; only if that lost it, a gateway alone.
+    if sent.number not in life.under_way and sent.number not in losses.publications:
         return False
     if set(life.ended) < set(life.wishes):
         return True

@@ -141,26 +141,21 @@ class GatewayModel:
             subscriptions=self._topics.subscriptions,
             will=Publish(layout.status(self.id), self._status(alive=False), 1, True),
             on_up=self._control_up,
+            on_lost=self._control_lost,
             on_messages=self._received,
             on_published=self._published,
         )
         self.control = Endpoint(self.plan.own, control)
         self.links = {neighbour: self._link(neighbour, place) for neighbour, place in self.plan.links.items()}
         self.parks = {
-            neighbour: Park(self.id, neighbour, self.plan.own, self._handle, receipts, self._created)
+            neighbour: Park(self.id, neighbour, self.plan.own, self._handle, receipts, self._put)
             for neighbour in self.plan.links
         }
-        self.intake.endpoint.open()
-        for park in self.parks.values():  # before anything can be parked
-            park.create()
-        self._created()
-
-    def _created(self) -> None:
-        """When every park has its session, the broker can be served."""
-        if all(park.is_created for park in self.parks.values()):
-            self.control.open()
-            for link in self.links.values():
-                link.open()
+        self._parks_by_topic = {layout.park(self.id, neighbour): park for neighbour, park in self.parks.items()}
+        self._puts: dict[int, Callable[[], int]] = {}
+        self._put_numbers = itertools.count(-1, -1)  # the core's own are positive
+        for endpoint in self.endpoints():
+            endpoint.open()
 
     def _link(self, neighbour: GatewayId, place: Place) -> Endpoint:
         manner = Manner(
@@ -174,6 +169,10 @@ class GatewayModel:
         return Endpoint(place, manner)
 
     # ---- inward --------------------------------------------------------------------------------------------------
+
+    def _control_lost(self) -> None:
+        for park in self.parks.values():
+            park.doubt()
 
     def _control_up(self, session_present: bool) -> None:
         for park in self.parks.values():  # the broker may have lost its store
@@ -248,7 +247,8 @@ class GatewayModel:
         return encode_status(Status(alive=alive, gateway=self.id, version="lab", epoch=self.epoch))
 
     def _published(self, numbers: list[int]) -> None:
-        named = tuple(number for number in numbers if number)
+        kept = (self._puts.pop(number)() if number < 0 else number for number in numbers)
+        named = tuple(number for number in kept if number)
         if named:
             self._handle(LocallyPublished(numbers=named))
 
@@ -263,7 +263,11 @@ class GatewayModel:
         match effect:
             case PublishLocally():
                 message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
-                self.control.publish(message, effect.number)
+                park = self._parks_by_topic.get(effect.topic)
+                if park is None:
+                    self.control.publish(message, effect.number)
+                else:
+                    park.put(message, effect.number)
             case SendFrame():
                 topic = self._topics.link(effect.neighbour, urgent=effect.urgent)
                 self.links[effect.neighbour].publish(Publish(topic, effect.frame))
@@ -277,6 +281,11 @@ class GatewayModel:
                 self._tell(self.id, f"{effect.level}: {effect.text}")
             case _:
                 self._carry_out_custody(effect)
+
+    def _put(self, message: Publish, kept: Callable[[], int]) -> None:
+        number = next(self._put_numbers)
+        self._puts[number] = kept
+        self.control.publish(message, number)
 
     def _carry_out_custody(self, effect: Effect) -> None:
         match effect:

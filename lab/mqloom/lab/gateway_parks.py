@@ -1,12 +1,19 @@
-"""The park of a simulated gateway for one neighbour: a session of its own on the gateway's own broker."""
+"""The park of a simulated gateway for one neighbour: a session of its own on the gateway's own broker.
+
+As in the driver (`gateway.drivers.park`), what is put in counts as kept only if the session was surely there.
+"""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from mqloom.core import layout
 from mqloom.core.events import Parked, ParkedReceived
 from mqloom.core.ids import GatewayId
 from mqloom.lab.endpoint import Endpoint, Manner, Place
 from mqloom.lab.packets import Publish
+
+Put = Callable[[Publish, Callable[[], int]], None]
+"""Publishes a message; when the broker has acknowledged it, the function returns its number if it is kept, else 0."""
 
 
 class Park:
@@ -19,15 +26,18 @@ class Park:
         place: Place,
         handle: Callable[[ParkedReceived], None],
         receipts: Iterator[int],
-        on_created: Callable[[], None],
+        put: Put,
     ) -> None:
         self._neighbour = neighbour
         self._handle = handle
         self._receipt = receipts
-        self._on_created = on_created
+        self._put = put
         self._wanted = False
         self._receipts: dict[int, int] = {}
-        self.is_created = False
+        self._exists = False
+        self._is_doubted = True
+        self._doubts = 0
+        self._puts: dict[int, Publish] = {}  # by number, in order: what is not surely kept
         manner = Manner(
             client_id=f"mqloom-{gateway}-park-{neighbour}",
             clean=False,
@@ -38,11 +48,36 @@ class Park:
         )
         self.endpoint = Endpoint(place, manner)
 
+    def doubt(self) -> None:
+        """We cannot write to the broker any more, and it may be losing the session."""
+        self._exists = False
+        self._is_doubted = True
+        self._doubts += 1
+
     def create(self) -> None:
-        """Let the broker know the session (again)."""
-        if not self.endpoint.is_open:
-            self.is_created = False
-            self.endpoint.open()
+        """We can write to the broker (again): let it know the session."""
+        if self._exists:
+            return
+        self._is_doubted = False
+        if self.endpoint.is_open:  # that may have been to the broker of before
+            self._receipts.clear()
+            self.endpoint.close()
+        self.endpoint.open()
+
+    def put(self, message: Publish, number: int) -> None:
+        """Publish something for the park, as soon as the session is there."""
+        self._puts[number] = message
+        if self._exists:
+            self._hand(number)
+
+    def _hand(self, number: int) -> None:
+        self._put(self._puts[number], partial(self._kept, number, self._doubts))
+
+    def _kept(self, number: int, doubts: int) -> int:
+        if doubts != self._doubts:
+            return 0
+        del self._puts[number]
+        return number
 
     def open(self) -> None:
         """Receive what is parked."""
@@ -55,7 +90,7 @@ class Park:
         """Leave it with the broker."""
         self._wanted = False
         self._receipts.clear()
-        if self.is_created:  # else when it is
+        if self._exists:  # else when it does
             self.endpoint.close()
 
     def acknowledge(self, receipts: tuple[int, ...]) -> None:
@@ -64,15 +99,16 @@ class Park:
         self.endpoint.acknowledge(tuple(packet for packet in packets if packet is not None))
 
     def _up(self, session_present: bool) -> None:
-        self.is_created = True
+        if self._is_doubted or self._exists:
+            return
+        self._exists = True
+        for number in list(self._puts):
+            self._hand(number)
         if not self._wanted:
             self.endpoint.close()
-        self._on_created()
 
     def _lost(self) -> None:
-        """The broker may be about to lose its store: connect once more, even if only to leave again."""
         self._receipts.clear()
-        self.is_created = False
 
     def _received(self, messages: list[Publish]) -> None:
         if not self._wanted:

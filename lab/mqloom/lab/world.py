@@ -202,7 +202,8 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
-            yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber))
+            lost_at = self.brokers[subscriber.gateway].store_lost_at  # it counts when it is answered again
+            yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber, lost_at))
         for broker in self.brokers.values():
             for client_id, session in broker.sessions.items():
                 held = len(session.in_flight) + len(session.queue)
@@ -241,14 +242,16 @@ class World:
                 if loss.client_id.startswith("sub-"):
                     losses.for_client.update((number, loss.client_id.removeprefix("sub-")) for number in numbers)
                 elif "-park-" in loss.client_id:
-                    losses.parked.update(numbers)
+                    if loss.was_held:  # else the gateway, which knows of the park, has it still
+                        losses.parked.update(numbers)
                 else:
                     losses.publications.update(numbers)
         return losses
 
 
-def _unsettled_subscriber(subscriber: SubscriberModel) -> Iterator[str]:
-    missing = set(subscriber.life.wishes) - set(subscriber.life.established)
+def _unsettled_subscriber(subscriber: SubscriberModel, lost_at: float) -> Iterator[str]:
+    answered = {name for name, times in subscriber.life.established.items() if times[-1] > lost_at}
+    missing = set(subscriber.life.wishes) - answered
     if not subscriber.is_over and not subscriber.endpoint.is_up:
         yield "is not connected"
     elif not subscriber.is_over and missing:

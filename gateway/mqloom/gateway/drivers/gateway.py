@@ -147,6 +147,7 @@ class GatewayDriver:
             on_messages=self._received,
             on_up=self._own_up,
             on_down=lambda problem: None,
+            on_broken=self._own_lost,
             will=(status, encode_status(self._status(alive=False))),
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
@@ -201,6 +202,10 @@ class GatewayDriver:
         return Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
 
     # ---- inward --------------------------------------------------------------------------------------------------
+
+    def _own_lost(self) -> None:
+        for park in self._parks.values():
+            park.doubt()
 
     def _own_up(self) -> None:
         for park in self._parks.values():
@@ -437,13 +442,13 @@ class GatewayDriver:
 
     def _publish(self, effect: PublishLocally) -> None:
         assert self._own is not None
+        publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain)
         then = partial(self._took_over, effect.number) if effect.number else None
-        publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain, then=then)
         park = self._parks_by_topic.get(effect.topic)
-        if park is None:
-            publish()
+        if park is None or then is None:
+            publish(then=then)
         else:
-            park.put(publish)
+            park.put(lambda kept: publish(then=kept), then)
 
     def _took_over(self, number: int) -> None:
         """Gather what the broker acknowledges in one go into one event."""

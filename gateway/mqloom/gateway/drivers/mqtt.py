@@ -210,10 +210,10 @@ class MqttConnection:
         self._paused = True
 
     def resume(self) -> None:
-        """Hand over again what has come meanwhile."""
+        """Hand over again what has come meanwhile, behind whatever the event loop is doing now."""
         if self._paused:
             self._paused = False
-            self._hand_over()
+            self._loop.call_soon(self._hand_over)
 
     # ---- paho's thread -------------------------------------------------------------------------------------------
 
@@ -295,8 +295,11 @@ class MqttConnection:
             self._loop.call_soon(self._hand_over)
 
     def _published(self, packet: int) -> None:
-        self._unsent.discard(packet)
-        then = self._pending.pop(packet, None)
+        if packet in self._unsent:  # of QoS 0, and written; paho may give it the id of one that still waits
+            self._unsent.discard(packet)
+            then = None
+        else:
+            then = self._pending.pop(packet, None)
         if then is not None and not self._closing:
             then()
         if self._was_crowded and max(len(self._pending), len(self._unsent)) <= LINK_QUEUE_MAX // 4:

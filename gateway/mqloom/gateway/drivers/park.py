@@ -1,19 +1,28 @@
 """The session in which our own broker keeps, for us, what waits for one neighbour.
 
-It is connected only while something may come out of it; and, so that it exists, before anything is put in, and again
-whenever the broker may have lost its store. What is put in meanwhile waits.
+It is connected only while something may come out of it; and, so that it exists, before anything is put in.
+
+When the connection breaks by which things are put in, the broker may be losing its store. It would then acknowledge
+what is put into a session that it does not know, and keep nothing. So from then on (`doubt`) no acknowledgement counts,
+until we write to the broker again (`create`) and have connected the session anew after that. Then everything that was
+not surely kept is put in once more, in order.
 """
 
 import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mqloom.core import layout
 from mqloom.core.events import Parked
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
 from mqloom.gateway.interfaces import BrokerAddress
+
+Then = Callable[[], None]
+Put = Callable[[Then], object]
+"""Publishes a message, and has a function called when the broker has acknowledged it."""
 
 
 class ParkDriver:
@@ -42,30 +51,49 @@ class ParkDriver:
             acknowledges=False,
         )
         self._connection: MqttConnection | None = None
-        self._is_wanted = True  # to begin with, until the session exists
+        self._is_wanted = False
         self._is_open = False
         self._exists = False
+        self._is_doubted = True
+        self._is_stale = False
         self._has_dropped = False
-        self._waiting: list[Callable[[], object]] = []
+        self._doubts = 0
+        self._put_numbers = itertools.count(1)
+        self._puts: dict[int, tuple[Put, Then]] = {}  # in order: what is not surely kept
         self._numbers = itertools.count(1)
         self._tokens: dict[int, tuple[int, int]] = {}
         self._changed = asyncio.Event()
         self._changed.set()
         self._worker = asyncio.create_task(self._work())
 
-    def create(self) -> None:
-        """The broker may have lost the session: see to it that there is one."""
-        if self._connection is None or not self._connection.is_up:  # else it is there, and subscribes after a break
-            self._exists = False
-            self._is_wanted = True
-            self._changed.set()
+    def doubt(self) -> None:
+        """We cannot write to the broker any more, and it may be losing the session."""
+        self._exists = False
+        self._is_doubted = True
+        self._doubts += 1
 
-    def put(self, publish: Callable[[], object]) -> None:
-        """Have something published for the park, as soon as the broker keeps it."""
+    def create(self) -> None:
+        """We can write to the broker (again): see to it that there is a session."""
         if self._exists:
-            publish()
-        else:
-            self._waiting.append(publish)
+            return
+        self._is_doubted = False
+        self._is_stale = self._connection is not None  # that may have been to the broker of before
+        self._is_wanted = True
+        self._changed.set()
+
+    def put(self, publish: Put, then: Then) -> None:
+        """Have something published for the park; `then` is called when the broker surely keeps it."""
+        number = next(self._put_numbers)
+        self._puts[number] = publish, then
+        if self._exists:
+            self._hand(number)
+
+    def _hand(self, number: int) -> None:
+        self._puts[number][0](partial(self._kept, number, self._doubts))
+
+    def _kept(self, number: int, doubts: int) -> None:
+        if doubts == self._doubts:
+            self._puts.pop(number)[1]()
 
     def open(self) -> None:
         """Let what is parked come out."""
@@ -98,20 +126,23 @@ class ParkDriver:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if self._connection is not None and (not self._is_wanted or (self._is_open and self._has_dropped)):
+            if self._connection is not None and (
+                not self._is_wanted or self._is_stale or (self._is_open and self._has_dropped)
+            ):
                 connection, self._connection = self._connection, None
                 self._tokens.clear()
                 await connection.close()
             if self._is_wanted and self._connection is None:
-                self._has_dropped = False
+                self._has_dropped = self._is_stale = False
                 self._connection = MqttConnection(self._plan, self._log)
                 self._connection.open()
 
     def _up(self) -> None:
+        if self._is_doubted or self._is_stale or self._exists:
+            return
         self._exists = True
-        waiting, self._waiting = self._waiting, []
-        for publish in waiting:
-            publish()
+        for number in list(self._puts):
+            self._hand(number)
         if not self._is_open:
             self._is_wanted = False
             self._changed.set()
