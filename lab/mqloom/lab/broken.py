@@ -1,0 +1,157 @@
+"""Gateways that are broken on purpose, each in one way: whatever is to find faults must find these.
+
+`spoil` breaks a node that was just built; `seen` is what its clients tell repetitions by. `BROKEN` has them by name.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mqloom.core.ids import GatewayId, PublicationId, SubscriptionKey
+from mqloom.core.publication import Publication
+from mqloom.core.seen import Seen
+from mqloom.core.subscription import Subscription
+from mqloom.gateway.custody import Custody, Duty, FromPark, Source
+from mqloom.gateway.flows import Flow
+from mqloom.gateway.marks import Marks
+from mqloom.gateway.node import Node
+from mqloom.gateway.routes import Routes
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One way to be broken."""
+
+    name: str
+    what: str
+    spoil: Callable[[Node], None]
+    seen: type[Seen] = Seen
+
+
+class NeverSeen(Seen):
+    """Takes everything for new."""
+
+    def earlier(self, publication: Publication) -> PublicationId | None:
+        """Say that it never came before."""
+        return None
+
+
+class NeverForgets(Seen):
+    """Does not heed low-water marks."""
+
+    def earlier(self, publication: Publication) -> PublicationId | None:
+        """Look for it among everything that ever came."""
+        return super().earlier(msgspec.structs.replace(publication, low_water=0))
+
+
+class OnReceipt(Custody):
+    """Tells a source at once that its publication is taken care of; but parks are kept as they should be."""
+
+    def begin(self, source: Source, id_: PublicationId | None = None) -> Duty:
+        """Take over a publication, and say so too early."""
+        if not isinstance(source, FromPark):
+            self._met.append(source)
+        return super().begin(source, id_)
+
+    def again(self, source: Source, id_: PublicationId, known_as: PublicationId) -> None:
+        """Tell this source too."""
+        self._met.append(source)
+
+    def meet(self, duty: Duty) -> None:
+        """Only parks are still to be told."""
+        if not isinstance(duty.sources[0], FromPark) and duty.claims == 1:
+            duty.sources = []
+        super().meet(duty)
+
+
+class DroppingFlow(Flow):
+    """Lets go of what it should park."""
+
+    def _park(self) -> None:
+        kept = [entry.duty for entry in self._queue if entry.duty is not None]
+        self._queue.clear()
+        for duty in kept:
+            self._deliveries.met(duty)
+
+
+class HastyFlow(Flow):
+    """Has the broker forget what was parked as soon as it is given back."""
+
+    def parked(self, data: bytes, receipt: int, now: float) -> Sequence[Publication]:
+        """Take what the broker gives back, and acknowledge it."""
+        publications = super().parked(data, receipt, now)
+        self._receipts.settle(receipt)
+        return publications
+
+
+class HastyMarks(Marks):
+    """Takes an acknowledgement that was sent for one that was read: needs no fence."""
+
+    def acknowledge(self, sequences: Iterable[int]) -> None:
+        """These will never come again, it thinks."""
+        self._closed.update(sequence for sequence in sequences if sequence >= self.low_water)
+
+
+class AnchorlessRoutes(Routes):
+    """Withholds an announcement from a neighbour also if what that neighbour announced itself covers it."""
+
+    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
+        """Take in a subscription, and look for such cover."""
+        added = super().add(key, subscription, source)
+        for known, entry in self._entries.items():
+            for target in self._overlay.spread(entry.source):
+                others = (each for each in self._entries.values() if each.source == target)
+                if any(each.subscription.covers(entry.subscription) for each in others):
+                    self._tell(target, self._announcements[target].remove(known))
+                    self._served(target, [known])
+        return added
+
+    def check(self) -> None:
+        """Nothing to state: that announcements are missing is meant."""
+
+
+def _never_seen(node: Node) -> None:
+    node._traffic._seen = NeverSeen()
+
+
+def _never_forgets(node: Node) -> None:
+    node._traffic._seen = NeverForgets()
+
+
+def _on_receipt(node: Node) -> None:
+    node._traffic._custody.__class__ = OnReceipt
+
+
+def _dropping(node: Node) -> None:
+    for flow in node._traffic._flows.values():
+        flow.__class__ = DroppingFlow
+
+
+def _hasty_parks(node: Node) -> None:
+    for flow in node._traffic._flows.values():
+        flow.__class__ = HastyFlow
+
+
+def _hasty_marks(node: Node) -> None:
+    node._traffic._intake._marks.__class__ = HastyMarks
+
+
+def _anchorless(node: Node) -> None:
+    node._routes.__class__ = AnchorlessRoutes
+
+
+BROKEN: Final = {
+    each.name: each
+    for each in (
+        Broken("no-duplicate-removal", "repetitions are not dropped, here or at clients", _never_seen, NeverSeen),
+        Broken("acknowledging-on-receipt", "a publication is acknowledged before it is taken care of", _on_receipt),
+        Broken("forgetting-parked", "what should be parked is dropped", _dropping),
+        Broken("forgetting-given-back", "what is parked is acknowledged when it is given back", _hasty_parks),
+        Broken("mark-without-fence", "the low-water mark runs ahead of what the broker has read", _hasty_marks),
+        Broken("mark-unheeded", "low-water marks are not heeded: memory grows", _never_forgets, NeverForgets),
+        Broken("covering-without-anchors", "a neighbour's own wish covers others' towards it", _anchorless),
+    )
+}
+"""All of them, by name."""
