@@ -14,10 +14,12 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.broken import Broken
 from mqloom.lab.node_store import NoCounters
+from mqloom.lab.small_ends import begin, check_rest
 from mqloom.lab.small_scope import Scope
 from mqloom.lab.small_steps import BuildNode, ViolationError
+from mqloom.lab.small_values import Action, State
 from mqloom.lab.small_view import describe
-from mqloom.lab.small_world import Action, SmallWorld, State
+from mqloom.lab.small_world import SmallWorld
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay
@@ -77,8 +79,9 @@ class Search:
 
     def __init__(self, world: SmallWorld) -> None:
         self._world = world
-        self._number: dict[State, int] = {world.start: 0}
-        self._states: list[State] = [world.start]
+        start = begin(world)
+        self._number: dict[State, int] = {start: 0}
+        self._states: list[State] = [start]
         self._before = array("q", [-1])
         self._action: list[Action | None] = [None]
         self._from = array("q")
@@ -93,8 +96,8 @@ class Search:
             try:
                 if self._world.is_at_rest(self._states[current]):
                     self._rests.append(current)
-                    self._world.check_rest(self._states[current])
-                for action in self._world.actions(self._states[current]):  # noqa: B007 - for the report
+                    check_rest(self._world, self._states[current])
+                for action in self._world.actions(self._states[current]):
                     self._find(self._world.after(self._states[current], action), current, action)
             except ViolationError as error:
                 return self._report(error.problem, current, action)

@@ -5,16 +5,16 @@ For a search that sees the same state by many ways, equal must be equal to the b
 - time is relative: a stored node lives at 0, and to let time pass is to move all its times into the past;
 - what cannot change (texts, keys, filters, publications) is a number by its value, and sets are so by what is in them;
   hence it does not show which of several equal objects was used;
-- what holds nothing between two events (journal, outboxes, overlay, codecs, agents) is a number by its role, and shared;
+- what holds nothing between two events (journal, outboxes, overlay, codecs) is a number by its role, and shared;
 - counters are left out: nothing is decided by them.
 
-`MOVED` names all times of a node. A test holds it against every float that can be found in one.
+`times_of` names all times of a node. A test holds it against every float that can be found in one.
 """
 
 import copyreg
 import io
 import pickle  # our own objects, in our own memory
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from types import FunctionType
 from typing import Any, Final, NamedTuple, cast
 
@@ -109,11 +109,11 @@ class NodeStore:
         self._glances: list[Glance | None] = [None]
 
         class Writer(pickle.Pickler):
-            persistent_id = staticmethod(self.code)  # type: ignore[assignment]
+            persistent_id = staticmethod(self.code)
             reducer_override = staticmethod(_reduce)
 
         class Reader(pickle.Unpickler):
-            persistent_load = staticmethod(self.thing)  # type: ignore[assignment]
+            persistent_load = staticmethod(self.thing)
 
         self._writer = Writer
         self._reader = Reader
@@ -220,7 +220,7 @@ _NAMES: Final[dict[type, tuple[str, ...]]] = {}
 """The attributes of a class, in the order in which `_reduce` writes them."""
 
 
-def _reduce(thing: object) -> Any:  # noqa: ANN401 - what pickle wants
+def _reduce(thing: object) -> Any:
     """Write an object as its values alone: the names are the same every time."""
     kind = type(thing)
     if not hasattr(thing, "__dict__") or not kind.__module__.startswith("mqloom."):

@@ -1,8 +1,15 @@
-"""How small a small world is: its gateways, clients and publications, and which faults may happen how often."""
+"""How small a small world is: its gateways, clients and publications, and which faults may happen how often.
+
+Orders. With `delays` None every order of everything is tried. The states of that are too many for more than one
+publication and one fault. So otherwise the queues are read in turn, and up to `delays` times in a run one of them
+becomes slow: it is not read for as long as one likes, with everything else going on meanwhile. Publications and
+faults still come at any moment. That finds what takes no more than so many slow connections.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
@@ -58,3 +65,57 @@ class Scope:
 def payload_of(publication: SmallPublication) -> bytes:
     """Return the bytes that are published."""
     return json.dumps(publication.attributes).encode()
+
+
+A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
+CHAIN = (A, B), (B, C)
+CUTS_BOTH = tuple((link, link[::-1]) for link in CHAIN)
+CUTS_ONE = tuple((way,) for link in CHAIN for way in (link, link[::-1]))
+
+
+def chain(
+    name: str, entrances: Sequence[GatewayId] = (A,), *, wishes: bool = False, **faults: Any
+) -> Scope:  # named like the fields of Scope
+    """Return three gateways in a row: publications enter at the entrances, in this order at each of them.
+
+    Clients are at B and C, and want everything; but with `wishes` they are at A and C, and the one at C does not want
+    the second publication.
+    """
+    wide = SmallSubscriber(A if wishes else B, "c1", "s/#")
+    narrow = SmallSubscriber(C, "c2", "s/#", "x <> 2" if wishes else "x > 0")
+    publications = tuple(SmallPublication(gateway, "s/t", {"x": number}) for number, gateway in enumerate(entrances, 1))
+    return Scope(name, (A, B, C), CHAIN, (wide, narrow), publications, **faults)
+
+
+def _crash(*gateways: GatewayId) -> dict[str, Any]:
+    return {"crashes": 1, "may_crash": gateways or (A, B, C)}
+
+
+def _cut(*cuts: tuple[LinkName, ...]) -> dict[str, Any]:
+    return {"cuts": 1, "may_cut": cuts or CUTS_BOTH + CUTS_ONE}
+
+
+QUICK: Final = (
+    chain("2 publications, every order", (A, A)),
+    chain("2 publications, 2 wishes, every order", (A, A), wishes=True),
+    chain("2 publications, a crash", (A, A), **_crash(), delays=0),
+    chain("2 publications, a cut", (A, A), **_cut(), delays=0),
+    chain("2 publications from both ends, a crash", (A, C), **_crash(), delays=0),
+    chain("1 publication, a crash at an end, 1 slow queue", **_crash(A, C), delays=1),
+    chain("1 publication, a cut, 1 slow queue", **_cut(*CUTS_BOTH), delays=1),
+    chain("1 publication, a crash of the first and a cut", **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+)
+"""For every change: half a minute."""
+
+DEEP: Final = (
+    chain("1 publication, a crash in the middle, 1 slow queue", **_crash(B), delays=1),
+    chain("1 publication, a crash of the first, every order", **_crash(A)),
+    chain("1 publication, a cut of the first link, every order", **_cut(CUTS_BOTH[0])),
+    chain("1 publication, a crash and a cut", **_crash(), **_cut(), delays=0),
+    chain("1 publication, a crash at an end, 2 slow queues", **_crash(A, C), delays=2),
+    chain("1 publication, a crash at an end, 1 slow queue, an early timer", **_crash(A, C), delays=1, hastes=1),
+    chain("2 publications, a cut, 1 slow queue, an early timer", (A, A), **_cut(*CUTS_BOTH), delays=1, hastes=1),
+    chain("2 publications, a crash of the first, 1 slow queue", (A, A), **_crash(A), delays=1),
+    chain("2 publications, a crash of the first and a cut", (A, A), **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+)
+"""For `tox -e full`, besides."""

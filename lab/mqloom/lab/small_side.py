@@ -17,39 +17,13 @@ A parked message may come back before its PUBACK does: the two ways are independ
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from mqloom.core import layout
-from mqloom.core.effects import (
-    Acknowledge,
-    AcknowledgeParked,
-    ClosePark,
-    Effect,
-    OpenPark,
-    PublishFence,
-    PublishLocally,
-    ReleaseIntake,
-    SendAck,
-    SendFrame,
-)
-from mqloom.core.events import (
-    AcksReceived,
-    Event,
-    FencePassed,
-    FramesReceived,
-    LinkConnected,
-    LinkLost,
-    LocallyPublished,
-    Parked,
-    ParkedReceived,
-    PublishesReceived,
-    Woke,
-)
+from mqloom.core.events import Event
 from mqloom.core.ids import GatewayId
-from mqloom.core.publication import Incoming
 from mqloom.core.wire import decode
 
-CONNECTION: int = 1_000
+CONNECTION: Final = 1_000
 """A receipt is the number of the connection times this, and what was handed over on it."""
 
 
@@ -138,9 +112,6 @@ class Names(NamedTuple):
     """Topic and payload of each publication of the world."""
 
 
-# ---- what the broker does ------------------------------------------------------------------------------------------
-
-
 def enter(side: Side, publication: int) -> Side:
     """Let a client publish: the broker hands it over, or keeps it."""
     handed = Handed(side.packet + 1, publication, again=False)
@@ -171,7 +142,7 @@ def read_acknowledgements(side: Side, count: int) -> Side:
     return side._replace(session=session, unread=side.unread[count:])
 
 
-def _read_park(park: Park, count: int) -> Park:
+def read_park(park: Park, count: int) -> Park:
     """Let the broker read so many acknowledgements of what it gave back.
 
     When it has all of them, nobody knows any of their receipts: counting begins anew, and equal parks are equal.
@@ -187,7 +158,7 @@ def read_all(side: Side) -> tuple[Side, list[Outward]]:
     side, outward = read_publishes(side, len(side.publishes))
     fences = tuple(each for each in side.unread if each.fence is not None)
     side = read_acknowledgements(side, len(side.unread))
-    parks = tuple(_read_park(park, park.unread) for park in side.parks)
+    parks = tuple(read_park(park, park.unread) for park in side.parks)
     return side._replace(unread=fences, parks=parks), outward
 
 
@@ -199,7 +170,7 @@ def crash(side: Side, lost: Lost) -> tuple[Side, list[Outward]]:
     """
     side, outward = read_publishes(side, lost.publishes)
     side = read_acknowledgements(side, lost.unread)
-    parks = (_read_park(park, count) for park, count in zip(side.parks, lost.parks, strict=True))
+    parks = (read_park(park, count) for park, count in zip(side.parks, lost.parks, strict=True))
     kept = tuple(Park(tuple(data for data in park.messages if decode(data).messages)) for park in parks)
     return Side(0, side.epoch, side.session, side.packet, parks=kept), outward
 
@@ -220,114 +191,6 @@ def crashes(side: Side) -> list[Lost]:
 def restart(side: Side, node: int, starting: Sequence[Event]) -> Side:
     """Start a gateway again: its broker sends what was not acknowledged, and what has come meanwhile."""
     session = tuple(each._replace(again=True) for each in side.session)
-    return side._replace(node=node, epoch=side.epoch + 1, session=session, handing=side.session, starting=tuple(starting))
-
-
-# ---- what the driver does ------------------------------------------------------------------------------------------
-
-
-def carry_out(side: Side, names: Names, effects: Sequence[Effect]) -> tuple[Side, list[Outward]]:
-    """Do what a node asks for; a waking is looked up in the store instead."""
-    outward: list[Outward] = []
-    for effect in effects:
-        match effect:
-            case SendFrame():
-                outward.append(Outward("frame", effect.neighbour, effect.frame))
-            case SendAck():
-                outward.append(Outward("ack", effect.neighbour, effect.ack))
-            case PublishLocally(number=number) if number:
-                parks = [layout.park(names.gateway, each) for each in names.neighbours]
-                park = parks.index(effect.topic) if effect.topic in parks else -1
-                publish = Publish(number, effect.topic, effect.payload, park)
-                side = side._replace(publishes=(*side.publishes, publish))
-            case Acknowledge():
-                unread = tuple(Unread(receipt) for receipt in effect.receipts)
-                side = side._replace(unread=side.unread + unread)
-            case PublishFence():
-                fence = Unread(fence=effect.number, behind=len(side.handing))
-                side = side._replace(unread=(*side.unread, fence))
-            case ReleaseIntake():
-                side = side._replace(is_open=True)
-            case OpenPark() | ClosePark() | AcknowledgeParked():
-                index = names.neighbours.index(effect.neighbour)
-                parks_ = list(side.parks)
-                parks_[index] = _change_park(parks_[index], effect)
-                side = side._replace(parks=tuple(parks_))
-    return side, outward
-
-
-def _change_park(park: Park, effect: OpenPark | ClosePark | AcknowledgeParked) -> Park:
-    if isinstance(effect, AcknowledgeParked):
-        receipts = [receipt for receipt in effect.receipts if receipt // CONNECTION == park.openings]
-        return park._replace(unread=park.unread + len(receipts)) if park.is_open else park
-    park = _read_park(park, park.unread)
-    if isinstance(effect, OpenPark):
-        return park._replace(openings=park.openings + 1, is_open=True, handed=0, settled=0)
-    return park._replace(is_open=False, handed=0, settled=0)
-
-
-def hand_over(side: Side, names: Names) -> tuple[Side, Event]:
-    """Hand over the next publication."""
-    handed, *rest = side.handing
-    topic, payload = names.payloads[handed.publication]
-    incoming = Incoming(
-        topic=topic,
-        payload=payload,
-        qos=1,
-        receipt=side.epoch * CONNECTION + handed.packet,
-        packet=handed.packet,
-        again=handed.again,
+    return side._replace(
+        node=node, epoch=side.epoch + 1, session=session, handing=side.session, starting=tuple(starting)
     )
-    unread = tuple(each._replace(behind=max(0, each.behind - 1)) for each in side.unread)
-    return side._replace(handing=tuple(rest), unread=unread), PublishesReceived(publications=(incoming,))
-
-
-def answer_fence(side: Side) -> tuple[Side, Event]:
-    """Let the broker read up to the first fence, and answer it."""
-    index, fence = next((index, each.fence) for index, each in enumerate(side.unread) if each.fence is not None)
-    return read_acknowledgements(side, index + 1), FencePassed(number=fence)
-
-
-def answer_publish(side: Side) -> tuple[Side, Event, list[Outward]]:
-    """Let the broker acknowledge the first of what was published."""
-    number = side.publishes[0].number
-    side, outward = read_publishes(side, 1)
-    side = side._replace(publishes=side.publishes[1:], read=side.read - 1)
-    return side, LocallyPublished(numbers=(number,)), outward
-
-
-def gives_back(side: Side, index: int) -> bool:
-    """Whether the broker has, or may by now have, something of what is parked for a neighbour to give back."""
-    park = side.parks[index]
-    waits = park.handed - park.settled < len(park.messages)
-    return park.is_open and (waits or any(each.park == index for each in side.publishes[side.read :]))
-
-
-def give_back(side: Side, names: Names, index: int) -> tuple[Side, Event, list[Outward]]:
-    """Let the broker give back the next of what is parked for a neighbour, if need be by reading it first."""
-    outward: list[Outward] = []
-    park = side.parks[index]
-    if park.handed - park.settled == len(park.messages):
-        place = next(place for place, each in enumerate(side.publishes) if place >= side.read and each.park == index)
-        side, outward = read_publishes(side, place + 1)
-        park = side.parks[index]
-    data = park.messages[park.handed - park.settled]
-    park = park._replace(handed=park.handed + 1)
-    side = side._replace(parks=(*side.parks[:index], park, *side.parks[index + 1 :]))
-    message = Parked(data=data, receipt=park.openings * CONNECTION + park.handed)
-    return side, ParkedReceived(neighbour=names.neighbours[index], messages=(message,)), outward
-
-
-def heard(neighbour: GatewayId, news: bytes | str) -> Event:
-    """Return the event of what a connection to a neighbour's broker brings: an acknowledgement, or how things stand."""
-    if isinstance(news, bytes):
-        return AcksReceived(neighbour=neighbour, acks=(news,))
-    return LinkConnected(neighbour=neighbour) if news == "connected" else LinkLost(neighbour=neighbour)
-
-
-def arrived(neighbour: GatewayId, frame: bytes) -> Event:
-    """Return the event of a frame."""
-    return FramesReceived(sender=neighbour, frames=(frame,))
-
-
-WOKE = Woke()

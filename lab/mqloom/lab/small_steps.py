@@ -1,39 +1,31 @@
 """The steps of one side of a small world, each taken once and then remembered."""
 
 from collections.abc import Callable, Hashable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from mqloom.core.events import Event, RecordReceived, RecordsRead, Started
+from mqloom.core.events import Event, RecordReceived, RecordsRead, Started, Woke
 from mqloom.core.ids import GatewayId
 from mqloom.core.wire import decode
 from mqloom.gateway.node import Node
 from mqloom.lab.node_store import NodeStore, pass_time
-from mqloom.lab.small_side import (
-    WOKE,
-    Lost,
-    Names,
-    Outward,
-    Park,
-    Publish,
-    Side,
+from mqloom.lab.small_driver import (
     answer_fence,
     answer_publish,
     arrived,
     carry_out,
-    crash,
-    enter,
-    gives_back,
     give_back,
+    gives_back,
     hand_over,
     heard,
-    read_all,
-    restart,
 )
+from mqloom.lab.small_side import Lost, Names, Outward, Park, Publish, Side, crash, enter, read_all, restart
 
 Kind = TypeVar("Kind", bound=Hashable)
 
 Step = tuple[Hashable, ...]
 """The name of a step, and what else it takes: ("frame", "A", b"...")."""
+
+HELD_PER_PUBLICATION: Final = 6
 
 BuildNode = Callable[[GatewayId, int], Node]
 """Builds a node of a gateway in an epoch, at time 0."""
@@ -147,7 +139,7 @@ class SideSteps:
         side, more = self._handle(side, node, event)
         return side, outward + more
 
-    def _event(self, side: Side, step: Step) -> tuple[Side, Event, list[Outward]]:  # noqa: C901 - a table
+    def _event(self, side: Side, step: Step) -> tuple[Side, Event, list[Outward]]:
         match step:
             case ("frame", str(neighbour), bytes(frame)):
                 return side, arrived(GatewayId(neighbour), frame), []
@@ -162,7 +154,7 @@ class SideSteps:
             case ("parked", int(index)):
                 return give_back(side, self.names, index)
             case ("wake",):
-                return side, WOKE, []
+                return side, Woke(), []
             case ("start",):
                 return side._replace(starting=side.starting[1:]), side.starting[0], []
         raise AssertionError(step)
@@ -179,7 +171,15 @@ class SideSteps:
             side, further = carry_out(side, self.names, node.handle(event, 0.0))
             outward += more + further
         node.check()
+        self._check_bounds(node)
         return side._replace(node=self._store.put(node)), outward
+
+    def _check_bounds(self, node: Node) -> None:
+        """A gateway holds each publication a few times at most: by its two names, for each neighbour and client."""
+        holdings = node.holdings()
+        most = max(holdings.duties, holdings.intake, holdings.deliveries, *holdings.flows.values())
+        if most > HELD_PER_PUBLICATION * len(self.names.payloads):
+            raise ViolationError(f"{self.names.gateway} holds more and more: {holdings}")
 
     def _restart(self, side: Side) -> tuple[Side, list[Outward]]:
         node = self._build(self.names.gateway, side.epoch + 1)

@@ -7,10 +7,11 @@ from mqloom.core.messages import Announce, Established, Hello, Message
 from mqloom.core.publication import Publication
 from mqloom.core.wire import decode, decode_ack
 from mqloom.lab.small_side import Lost, Side
-from mqloom.lab.small_world import Action, SmallWorld, State
+from mqloom.lab.small_values import Action, State
+from mqloom.lab.small_world import SmallWorld
 
 
-def describe(world: SmallWorld, state: State, action: Action) -> str:  # noqa: C901 - a table
+def describe(world: SmallWorld, state: State, action: Action) -> str:
     """Return what happens in a state, in one line."""
     if action.place < 0:
         return _of_world(world, state, action)
@@ -36,17 +37,20 @@ def describe(world: SmallWorld, state: State, action: Action) -> str:  # noqa: C
             return f"{name} gets the answer to a fence"
         case ("parked", int(index)):
             return f"{name} is given back {_next_parked(side, index)} that was parked for {neighbours[index]}"
-        case ("wake",):
-            return f"{name} wakes"
+    return f"{name} {_of_gateway(side, action)}"
+
+
+def _of_gateway(side: Side, action: Action) -> str:
+    match action.step:
         case ("start",):
-            return f"{name} starts: {type(side.starting[0]).__name__}"
+            return f"starts: {type(side.starting[0]).__name__}"
         case ("enter", int(index)):
-            return f"p{index + 1} enters the broker of {name}"
+            return f"has p{index + 1} enter its broker"
         case ("crash", Lost() as lost):
-            return f"{name} CRASHES; {_lost(side, lost)}"
+            return f"CRASHES; {_lost(side, lost)}"
         case ("restart",):
-            return f"{name} is started again, epoch {side.epoch + 1}"
-    return f"{name}: {action.step}"
+            return f"is started again, epoch {side.epoch + 1}"
+    return f"{action.step[0]}s"
 
 
 def _of_world(world: SmallWorld, state: State, action: Action) -> str:

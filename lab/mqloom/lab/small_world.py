@@ -20,66 +20,18 @@ its own broker; a broker that stops or forgets. And these orders, each of which 
 - PUBACKs of markers: see `SideSteps`. What a broker has read when: see `small_side`.
 """
 
-import pickle  # our own objects, in our own memory
-from collections.abc import Hashable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from mqloom.core import layout
 from mqloom.core.events import RecordReceived
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.records import Record, Wish, decode_envelope, encode_record
 from mqloom.core.seen import Seen
 from mqloom.lab.node_store import NodeStore
+from mqloom.lab.small_clients import Clients, record_of
 from mqloom.lab.small_scope import Scope, payload_of
-from mqloom.lab.small_side import Names, Outward, crashes, read_acknowledgements
+from mqloom.lab.small_side import Names, Outward, crashes
 from mqloom.lab.small_steps import BuildNode, Catalogue, SideSteps, Step, ViolationError
-
-State = tuple[int, ...]
-"""The number of each part: sides, ways, clients, and the rest."""
-
-QUEUE_MAX = 64
-"""Frames or news on one way; more is a flood."""
-
-
-class Way(NamedTuple):
-    """One direction of a link: a gateway's connection to its neighbour's broker."""
-
-    is_up: bool
-    frames: tuple[bytes, ...] = ()
-    news: tuple[bytes | str, ...] = ()
-
-
-class Reader(NamedTuple):
-    """A client: the publications it was given, and what it needs to tell repetitions."""
-
-    received: tuple[int, ...]
-    seen: bytes
-
-
-class Rest(NamedTuple):
-    """What has happened of what may happen only so often."""
-
-    entered: frozenset[int] = frozenset()
-    crashes: int = 0
-    cuts: int = 0
-    hastes: int = 0
-    delays: int = 0
-    slow: frozenset[Hashable] = frozenset()
-    down: int = -1
-    cut: int = -1
-
-
-class Action(NamedTuple):
-    """Something that can happen: where, and which step; for a link, the gateway at its other end."""
-
-    place: int
-    step: Step
-    way: int = -1
-
-    @property
-    def queue(self) -> Hashable:
-        """What it is the first of."""
-        return self.place, self.step[0], self.step[1] if self.step[0] == "parked" else self.way
+from mqloom.lab.small_values import QUEUE_MAX, Action, Rest, State, Way
 
 
 class SmallWorld:
@@ -97,46 +49,37 @@ class SmallWorld:
             for gateway in self.gateways
         ]
         payloads = tuple((each.topic, payload_of(each)) for each in scope.publications)
-        self._publication = {payload: index for index, (_, payload) in enumerate(payloads)}
         self.sides = [
             SideSteps(
                 Names(gateway, tuple(other for _, other in self._outgoing[place]), payloads),
                 self.store,
                 build,
                 tuple(
-                    RecordReceived(client=ClientId(each.name), data=_record(each.name, scope))
-                    for each in scope.subscribers
-                    if each.gateway == gateway
+                    RecordReceived(client=client, data=data)
+                    for client, data in (record_of(each) for each in scope.subscribers if each.gateway == gateway)
                 ),
             )
             for place, gateway in enumerate(self.gateways)
         ]
         self.way_values: Catalogue[Way] = Catalogue()
-        self.readers: Catalogue[Reader] = Catalogue()
+        self.clients = Clients(scope, seen)
         self.rests: Catalogue[Rest] = Catalogue()
         self._client = {
             layout.out(each.gateway, ClientId(each.name)): index for index, each in enumerate(scope.subscribers)
         }
-        self._read: dict[tuple[int, int, bytes], int] = {}
         self._first_way = len(self.gateways)
-        self._first_client = self._first_way + len(self.ways)
-        self._wanted = [
-            {index for index, each in enumerate(scope.publications) if subscriber.wants(each)}
-            for subscriber in scope.subscribers
-        ]
-        self._fresh_reader = self.readers.number(Reader((), pickle.dumps(seen())))
-        self.start = self._set_up()
+        self.first_client = self._first_way + len(self.ways)
 
     # ---- what may happen -----------------------------------------------------------------------------------------
 
     def actions(self, state: State) -> list[Action]:
         """Return what may happen; none of a world at rest that has seen everything."""
         rest = self.rests.values[state[-1]]
-        actions = list(self._ordinary(state))
+        actions = list(self.ordinary(state))
         if self.scope.delays is not None and actions:
             actions = self._in_turn(actions, rest)
         if not actions or (rest.hastes < self.scope.hastes and all(each.queue in rest.slow for each in actions)):
-            wait = self._wait(state)
+            wait = self.wait(state)
             if wait is not None:
                 actions.append(wait)
         actions += self._entering(rest)
@@ -153,7 +96,8 @@ class SmallWorld:
             return [first, *slow]
         return [first, Action(-1, ("delay", first.queue)), *slow]
 
-    def _ordinary(self, state: State) -> Iterator[Action]:
+    def ordinary(self, state: State) -> Iterator[Action]:
+        """Yield the first of each queue, in turn."""
         for place, side in enumerate(self.sides):
             if not side.sides.values[state[place]].node:
                 continue
@@ -166,7 +110,8 @@ class SmallWorld:
             if value.news:
                 yield Action(self._place[sender], ("news", receiver, value.news[0]), way)
 
-    def _wait(self, state: State) -> Action | None:
+    def wait(self, state: State) -> Action | None:
+        """Return that time passes to the next waking, if there is one."""
         times = [side.offer(number).wakes_in for side, number in zip(self.sides, state, strict=False)]
         seconds = min((each for each in times if each is not None), default=None)
         return None if seconds is None or seconds <= 0 else Action(-1, ("time", seconds))
@@ -199,8 +144,8 @@ class SmallWorld:
             rest.down < 0
             and rest.cut < 0
             and len(rest.entered) == len(self.scope.publications)
-            and next(self._ordinary(state), None) is None
-            and self._wait(state) is None
+            and next(self.ordinary(state), None) is None
+            and self.wait(state) is None
         )
 
     # ---- what then is --------------------------------------------------------------------------------------------
@@ -208,41 +153,51 @@ class SmallWorld:
     def after(self, state: State, action: Action) -> State:
         """Return the state after an action; raises ViolationError."""
         parts = list(state)
-        kind = action.step[0]
         rest = self.rests.values[state[-1]]
-        if kind == "time":
-            self._pass_time(parts, action.step)
-            if rest.slow:
-                self._note(parts, hastes=rest.hastes + 1)
-        elif kind == "delay":
-            self._note(parts, delays=rest.delays + 1, slow=rest.slow | {action.step[1]})
-        elif kind in ("cut", "heal"):
-            self._cut_or_heal(parts, action.step)
-        else:
-            if rest.slow and action.queue in rest.slow:
-                self._note(parts, slow=rest.slow - {action.queue})
-            if kind == "frame":
-                self._change_way(parts, action.way, frames=self._way_of(parts, action.way).frames[1:])
-            elif kind == "news":
-                self._change_way(parts, action.way, news=self._way_of(parts, action.way).news[1:])
-            elif kind == "enter":
-                entered = self.rests.values[parts[-1]].entered
-                self._note(parts, entered=entered | {action.step[1]})
-            elif kind == "crash":
-                self._crash(parts, action.place)
-            parts[action.place], outward = self.sides[action.place].take(parts[action.place], action.step)
-            if kind == "restart":
-                self._restart(parts, action.place)
-            for each in outward:
-                self._send(parts, action.place, each)
-            if kind == "crash":
-                self._make_safe(parts)
+        match action.step:
+            case ("time", _):
+                self._pass_time(parts, action.step)
+                if rest.slow and next(self.ordinary(state), None) is not None:
+                    self._note(parts, hastes=rest.hastes + 1)
+            case ("delay", queue):
+                self._note(parts, delays=rest.delays + 1, slow=rest.slow | {queue})
+            case ("cut", int(index)):
+                self._cut(parts, index)
+            case ("heal",):
+                self._heal(parts)
+            case _:
+                if rest.slow and action.queue in rest.slow:
+                    self._note(parts, slow=rest.slow - {action.queue})
+                self._act(parts, action)
         return tuple(parts)
+
+    def _act(self, parts: list[int], action: Action) -> None:
+        """Let something happen at one gateway."""
+        place, kind = action.place, action.step[0]
+        if kind == "frame":
+            self._change_way(parts, action.way, frames=self._way_of(parts, action.way).frames[1:])
+        elif kind == "news":
+            self._change_way(parts, action.way, news=self._way_of(parts, action.way).news[1:])
+        elif kind == "enter":
+            self._note(parts, entered=self.rests.values[parts[-1]].entered | {action.step[1]})
+        elif kind == "crash":
+            self._crash(parts, place)
+        parts[place], outward = self.sides[place].take(parts[place], action.step)
+        if kind == "restart":
+            self._restart(parts, place)
+        for each in outward:
+            self._send(parts, place, each)
+        if kind == "crash":
+            self.make_safe(parts)
 
     def _send(self, parts: list[int], place: int, outward: Outward) -> None:
         gateway = self.gateways[place]
         if outward.kind == "client":
-            self._deliver(parts, outward)
+            client = self._client.get(outward.to)
+            if client is None:
+                raise ViolationError(f"something was published for nobody: {outward.to}")
+            index = self.first_client + client
+            parts[index] = self.clients.read(client, parts[index], outward.data)
             return
         other = GatewayId(outward.to)
         way = self._way[(gateway, other) if outward.kind == "frame" else (other, gateway)]
@@ -253,32 +208,6 @@ class SmallWorld:
             self._change_way(parts, way, news=(*value.news, outward.data))
         elif self._is_running(parts, self._place[other]):
             self._change_way(parts, way, frames=(*value.frames, outward.data))
-
-    def _deliver(self, parts: list[int], outward: Outward) -> None:
-        client = self._client.get(outward.to)
-        if client is None:
-            raise ViolationError(f"something was published for nobody: {outward.to}")
-        index = self._first_client + client
-        key = client, parts[index], outward.data
-        known = self._read.get(key)
-        if known is None:
-            known = self._read[key] = self._receive(client, self.readers.values[parts[index]], outward.data)
-        parts[index] = known
-
-    def _receive(self, client: int, reader: Reader, data: bytes) -> int:
-        seen: Seen = pickle.loads(reader.seen)  # noqa: S301 - our own
-        received = reader.received
-        name = self.scope.subscribers[client].name
-        for delivered in decode_envelope(data):
-            index = self._publication[delivered.publication.payload]
-            if seen.earlier(delivered.publication) is not None:
-                continue
-            if index not in self._wanted[client]:
-                raise ViolationError(f"{name} was given p{index + 1}, for which it did not ask")
-            if index in received:
-                raise ViolationError(f"{name} was given p{index + 1} twice")
-            received = (*received, index)
-        return self.readers.number(Reader(received, pickle.dumps(seen)))
 
     # ---- faults and time -----------------------------------------------------------------------------------------
 
@@ -297,7 +226,7 @@ class SmallWorld:
         rest = self.rests.values[parts[-1]]
         self._note(parts, crashes=rest.crashes + 1, down=place)
 
-    def _make_safe(self, parts: list[int]) -> None:
+    def make_safe(self, parts: list[int]) -> None:
         """Who will not crash any more loses nothing of what it has written."""
         for place, (gateway, side) in enumerate(zip(self.gateways, self.sides, strict=True)):
             is_last = self.rests.values[parts[-1]].crashes == self.scope.crashes
@@ -317,15 +246,15 @@ class SmallWorld:
             if value.is_up:
                 self._change_way(parts, back, news=(*value.news, "connected"))
 
-    def _cut_or_heal(self, parts: list[int], step: Step) -> None:
+    def _cut(self, parts: list[int], index: int) -> None:
         rest = self.rests.values[parts[-1]]
-        if step[0] == "cut":
-            assert isinstance(step[1], int)
-            self._note(parts, cuts=rest.cuts + 1, cut=step[1])
-            for pair in self.scope.may_cut[step[1]]:
-                if self._way_of(parts, self._way[pair]).is_up:
-                    parts[self._first_way + self._way[pair]] = self.way_values.number(Way(is_up=False, news=("lost",)))
-            return
+        self._note(parts, cuts=rest.cuts + 1, cut=index)
+        for pair in self.scope.may_cut[index]:
+            if self._way_of(parts, self._way[pair]).is_up:
+                parts[self._first_way + self._way[pair]] = self.way_values.number(Way(is_up=False, news=("lost",)))
+
+    def _heal(self, parts: list[int]) -> None:
+        rest = self.rests.values[parts[-1]]
         self._note(parts, cut=-1)
         for sender, receiver in self.scope.may_cut[rest.cut]:
             if self._is_running(parts, self._place[sender]):
@@ -351,64 +280,3 @@ class SmallWorld:
 
     def _note(self, parts: list[int], **change: object) -> None:
         parts[-1] = self.rests.number(self.rests.values[parts[-1]]._replace(**change))  # type: ignore[arg-type]
-
-    # ---- beginning and end ---------------------------------------------------------------------------------------
-
-    def _set_up(self) -> State:
-        """Start everything, and let it come to rest with all subscriptions established."""
-        parts = [
-            *(side.sides.number(side.down()) for side in self.sides),
-            *(self.way_values.number(Way(is_up=False)) for _ in self.ways),
-            *(self._fresh_reader for _ in self.scope.subscribers),
-            self.rests.number(Rest()),
-        ]
-        for place, side in enumerate(self.sides):
-            parts[place], _ = side.take(parts[place], ("restart",))
-        for way in range(len(self.ways)):
-            parts[self._first_way + way] = self.way_values.number(Way(is_up=True, news=("connected",)))
-        state = tuple(parts)
-        action = self._next(state)
-        while action is not None:
-            state = self.after(state, action)
-            action = self._next(state)
-        parts = [*state[:-1], self.rests.number(Rest())]
-        for place, side in enumerate(self.sides):
-            parts[place], _ = side.take(parts[place], ("settle",))
-        self._make_safe(parts)
-        state = tuple(parts)
-        for place, gateway in enumerate(self.gateways):
-            node = self.store.take(self.sides[place].sides.values[state[place]].node)
-            local = [key for key in node._routes._entries if node._routes.source_of(key) is None]
-            assert all(node._routes.standing_of(key) for key in local), gateway
-            assert len(local) == sum(each.gateway == gateway for each in self.scope.subscribers)
-        return state
-
-    def _next(self, state: State) -> Action | None:
-        return next(self._ordinary(state), None) or self._wait(state)
-
-    def check_rest(self, state: State) -> None:
-        """State what must hold when everything has come to rest; raises ViolationError."""
-        for index, subscriber in enumerate(self.scope.subscribers):
-            received = self.readers.values[state[self._first_client + index]].received
-            missing = sorted(self._wanted[index] - set(received))
-            if missing:
-                names = ", ".join(f"p{each + 1}" for each in missing)
-                raise ViolationError(f"{subscriber.name} was never given {names}")
-        for place, gateway in enumerate(self.gateways):
-            side = self.sides[place].sides.values[state[place]]
-            glance = self.store.glance(side.node)
-            side = read_acknowledgements(side, len(side.unread))
-            if side.session or side.handing or side.publishes:
-                raise ViolationError(f"the broker of {gateway} keeps {len(side.session)} publications for ever")
-            for other, park in zip(self.sides[place].names.neighbours, side.parks, strict=True):
-                if len(park.messages) > park.unread or not park.is_open:
-                    raise ViolationError(f"{gateway} keeps something parked for {other} for ever")
-            if not glance.is_up:
-                raise ViolationError(f"{gateway} has a link that is not up again")
-            if glance.holdings.duties or glance.holdings.intake or any(glance.holdings.flows.values()):
-                raise ViolationError(f"{gateway} holds something for ever: {glance.holdings}")
-
-
-def _record(name: str, scope: Scope) -> bytes:
-    wishes = {each.name: Wish(topics=each.topics, where=each.where) for each in scope.subscribers if each.name == name}
-    return encode_record(Record(subscriptions=wishes, format="frame"))
