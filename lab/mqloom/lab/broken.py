@@ -1,120 +1,173 @@
-"""Gateways broken on purpose: each forgets one thing that custody rests on, so that checkers can be seen to notice.
+"""Gateways that are broken on purpose, each in one way: whatever is to find faults must find these.
 
-A variant is a name and a context manager that breaks the production parts while it is entered.
+`spoil` breaks a node that was just built; `seen` is what its clients tell repetitions by. `BROKEN` has them by name,
+and `everywhere` breaks every node and client that is built while it is entered.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
+import msgspec
+
 from mqloom.core.ids import GatewayId, PublicationId, SubscriptionKey
-from mqloom.core.messages import Announce, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.core.seen import Seen
 from mqloom.core.subscription import Subscription
-from mqloom.gateway.announcements import Announcements
-from mqloom.gateway.custody import Custody, Duty, Source
+from mqloom.gateway.custody import Custody, Duty, FromPark, Source
 from mqloom.gateway.flows import Flow
 from mqloom.gateway.marks import Marks
+from mqloom.gateway.node import Node
 from mqloom.gateway.routes import Routes
 
-Variant = Callable[[], AbstractContextManager[object]]
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One way to be broken."""
+
+    name: str
+    what: str
+    spoil: Callable[[Node], None]
+    seen: type[Seen] = Seen
 
 
-def _no_duplicate_removal() -> AbstractContextManager[object]:
-    """Everything is new, to gateways and clients."""
+class NeverSeen(Seen):
+    """Takes everything for new."""
 
-    def earlier(self: Seen, publication: Publication) -> None:
+    def earlier(self, publication: Publication) -> PublicationId | None:
+        """Say that it never came before."""
         return None
 
-    return mock.patch.object(Seen, "earlier", earlier)
+
+class NeverForgets(Seen):
+    """Does not heed low-water marks."""
+
+    def earlier(self, publication: Publication) -> PublicationId | None:
+        """Look for it among everything that ever came."""
+        return super().earlier(msgspec.structs.replace(publication, low_water=0))
 
 
-def _acknowledges_on_receipt() -> AbstractContextManager[object]:
-    """Whoever sent a publication is told at once that it is taken care of."""
-    begin = Custody.begin
+class OnReceipt(Custody):
+    """Tells a source at once that its publication is taken care of; but parks are kept as they should be."""
 
-    def begin_and_tell(self: Custody, source: Source, id_: PublicationId | None = None) -> Duty:
-        duty = begin(self, source, id_)
+    def begin(self, source: Source, id_: PublicationId | None = None) -> Duty:
+        """Take over a publication, and say so too early."""
+        if not isinstance(source, FromPark):
+            self._met.append(source)
+        return super().begin(source, id_)
+
+    def again(self, source: Source, id_: PublicationId, known_as: PublicationId) -> None:
+        """Tell this source too."""
         self._met.append(source)
-        duty.sources.clear()
-        return duty
 
-    return mock.patch.object(Custody, "begin", begin_and_tell)
+    def meet(self, duty: Duty) -> None:
+        """Only parks are still to be told."""
+        if not isinstance(duty.sources[0], FromPark) and duty.claims == 1:
+            duty.sources = []
+        super().meet(duty)
 
 
-def _forgets_what_is_parked() -> AbstractContextManager[object]:
-    """What waits for a neighbour that is away is acknowledged, and not put anywhere."""
+class DroppingFlow(Flow):
+    """Lets go of what it should park."""
 
-    def park(self: Flow) -> None:
-        for entry in self._queue:
-            if entry.duty is not None:
-                self._deliveries.met(entry.duty)
+    def _park(self) -> None:
+        kept = [entry.duty for entry in self._queue if entry.duty is not None]
         self._queue.clear()
-
-    return mock.patch.object(Flow, "_park", park)
-
-
-def _mark_runs_ahead() -> AbstractContextManager[object]:
-    """The low-water mark is that of the newest publication, whatever became of those before."""
-    return mock.patch.object(Marks, "low_water", property(lambda self: self._next))
+        for duty in kept:
+            self._deliveries.met(duty)
 
 
-def _mark_does_not_wait_for_the_broker() -> AbstractContextManager[object]:
-    """The mark passes a publication when its acknowledgement is sent, not when the broker has read it."""
-    acknowledge = Marks.acknowledge
+class HastyFlow(Flow):
+    """Has the broker forget what was parked as soon as it is given back."""
 
-    def acknowledge_and_close(self: Marks, sequences: Any) -> None:
-        known = list(sequences)
-        acknowledge(self, known)
-        closed = {each for each in known if each in self._acknowledged}
-        self._acknowledged -= closed
-        self._closed |= closed
-
-    return mock.patch.object(Marks, "acknowledge", acknowledge_and_close)
+    def parked(self, data: bytes, receipt: int, now: float) -> Sequence[Publication]:
+        """Take what the broker gives back, and acknowledge it."""
+        publications = super().parked(data, receipt, now)
+        self._receipts.settle(receipt)
+        return publications
 
 
-@contextlib.contextmanager
-def _covers_without_anchors() -> Iterator[None]:
-    """A subscription is withheld under whatever covers it, even if that came from the neighbour itself."""
-    add = Routes.add
+class HastyMarks(Marks):
+    """Takes an acknowledgement that was sent for one that was read: needs no fence."""
 
-    def add_covered(self: Routes, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
-        covering = [entry.source for entry in self._entries.values() if entry.subscription.covers(subscription)]
-        hidden = {name: self._announcements[name] for name in covering if name is not None and name != source}
-        for name, announcements in hidden.items():
-            self._announcements[name] = _Withholding(announcements)
-        try:
-            return add(self, key, subscription, source)
-        finally:
-            self._announcements.update(hidden)
-
-    with mock.patch.object(Routes, "add", add_covered):
-        yield
+    def acknowledge(self, sequences: Iterable[int]) -> None:
+        """These will never come again, it thinks."""
+        self._closed.update(sequence for sequence in sequences if sequence >= self.low_water)
 
 
-class _Withholding(Announcements):
-    """Takes a wish in without a word, as if it were answered."""
+class AnchorlessRoutes(Routes):
+    """Withholds an announcement from a neighbour also if what that neighbour announced itself covers it."""
 
-    def __init__(self, real: Announcements) -> None:
-        self.__dict__ = real.__dict__
+    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
+        """Take in a subscription, and look for such cover."""
+        added = super().add(key, subscription, source)
+        for known, entry in self._entries.items():
+            for target in self._overlay.spread(entry.source):
+                others = (each for each in self._entries.values() if each.source == target)
+                if any(each.subscription.covers(entry.subscription) for each in others):
+                    self._tell(target, self._announcements[target].remove(known))
+                    self._served(target, [known])
+        return added
 
-    def add(self, key: SubscriptionKey, wish: Subscription) -> list[Announce | Withdraw]:
-        """Say nothing."""
-        said: Sequence[Announce | Withdraw] = super().add(key, wish)
-        for message in said:
-            self._established[message.key] = True
-        return []
+    def check(self) -> None:
+        """Nothing to state: that announcements are missing is meant."""
 
 
-VARIANTS: Final[dict[str, Variant]] = {
-    "no duplicate removal": _no_duplicate_removal,
-    "acknowledging on receipt": _acknowledges_on_receipt,
-    "forgetting parked publications": _forgets_what_is_parked,
-    "a low-water mark that runs ahead": _mark_runs_ahead,
-    "a low-water mark that does not wait for the broker": _mark_does_not_wait_for_the_broker,
-    "covering without anchors": _covers_without_anchors,
+def _never_seen(node: Node) -> None:
+    node._traffic._seen = NeverSeen()
+
+
+def _never_forgets(node: Node) -> None:
+    node._traffic._seen = NeverForgets()
+
+
+def _on_receipt(node: Node) -> None:
+    node._traffic._custody.__class__ = OnReceipt
+
+
+def _dropping(node: Node) -> None:
+    for flow in node._traffic._flows.values():
+        flow.__class__ = DroppingFlow
+
+
+def _hasty_parks(node: Node) -> None:
+    for flow in node._traffic._flows.values():
+        flow.__class__ = HastyFlow
+
+
+def _hasty_marks(node: Node) -> None:
+    node._traffic._intake._marks.__class__ = HastyMarks
+
+
+def _anchorless(node: Node) -> None:
+    node._routes.__class__ = AnchorlessRoutes
+
+
+BROKEN: Final = {
+    each.name: each
+    for each in (
+        Broken("no-duplicate-removal", "repetitions are not dropped, here or at clients", _never_seen, NeverSeen),
+        Broken("acknowledging-on-receipt", "a publication is acknowledged before it is taken care of", _on_receipt),
+        Broken("forgetting-parked", "what should be parked is dropped", _dropping),
+        Broken("forgetting-given-back", "what is parked is acknowledged when it is given back", _hasty_parks),
+        Broken("mark-without-fence", "the low-water mark runs ahead of what the broker has read", _hasty_marks),
+        Broken("mark-unheeded", "low-water marks are not heeded: memory grows", _never_forgets, NeverForgets),
+        Broken("covering-without-anchors", "a neighbour's own wish covers others' towards it", _anchorless),
+    )
 }
-"""Each with its name."""
+"""All of them, by name."""
+
+
+@contextmanager
+def everywhere(broken: Broken) -> Iterator[None]:
+    """Break every node and every client that is built meanwhile."""
+    build = Node.__init__
+
+    def build_and_spoil(self: Node, *arguments: Any) -> None:
+        build(self, *arguments)
+        broken.spoil(self)
+
+    with mock.patch.object(Node, "__init__", build_and_spoil), mock.patch("mqloom.client.inbox.Seen", broken.seen):
+        yield

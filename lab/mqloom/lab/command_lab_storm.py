@@ -41,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _broken(name: str | None) -> AbstractContextManager[object]:
     if name is None:
         return nullcontext()
-    from mqloom.lab.broken import VARIANTS  # noqa: PLC0415 - as above
+    from mqloom.lab.broken import BROKEN, everywhere  # noqa: PLC0415 - as above
 
-    if name not in VARIANTS:
-        raise LocalError(f"nothing is called {name!r}; there are: {', '.join(VARIANTS)}")
-    return VARIANTS[name]()
+    if name not in BROKEN:
+        raise LocalError(f"nothing is called {name!r}; there are: {', '.join(BROKEN)}")
+    return everywhere(BROKEN[name])
 
 
 def storm(arguments: argparse.Namespace, run_storm: "Callable[..., StormReport]") -> int:

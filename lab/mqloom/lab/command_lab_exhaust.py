@@ -1,0 +1,76 @@
+"""Try everything that can happen to three gateways, two clients and two publications, with a crash and a cut."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+
+from mqloom.lab.broken import BROKEN
+from mqloom.lab.exhaust import Report, run_exhaust
+from mqloom.lab.small_scope import DEEP, QUICK
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument("--deep", action="store_true", help="the larger scopes too: takes many minutes")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only scopes with this in their names")
+    parser.add_argument("--states", type=_states, metavar="N", help="stop in each scope after so many states")
+    parser.add_argument("--broken", choices=tuple(BROKEN), help="with gateways that are broken in this way")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write what led to a finding into a file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search every scope up to the first finding; 1 if there is one."""
+    scopes = [scope for scope in (QUICK + DEEP if arguments.deep else QUICK) if arguments.only in scope.name]
+    broken = BROKEN.get(arguments.broken)
+    reports: list[Report] = []
+    for scope in scopes:
+        report = run_exhaust(scope, _tell, broken=broken, states_max=arguments.states)
+        reports.append(report)
+        if not arguments.json:
+            sys.stdout.write(f"{line(report)}\n")
+            sys.stdout.flush()
+        if report.problem is not None:
+            break
+    found = next((report for report in reports if report.problem is not None), None)
+    if arguments.json:
+        print(json.dumps({"ok": found is None, "scopes": msgspec.to_builtins(reports)}))  # noqa: T201 - the answer
+    elif not reports:
+        sys.stderr.write(f"no scope has {arguments.only!r} in its name\n")
+    if found is not None:
+        _show(found, arguments.trace, is_quiet=arguments.json)
+    return 0 if reports and found is None else 1
+
+
+def line(report: Report) -> str:
+    """Return what is told of a scope."""
+    seen = (
+        f"{report.states:,} states, {report.transitions:,} transitions, {report.rests:,} times at rest"
+        f" ({report.gateway_states:,} states of single gateways)"
+    )
+    end = "" if report.is_complete or report.problem else "; not all, stopped here"
+    return f"{report.scope}: {seen}{end}" + ("" if report.problem is None else f"\n    FOUND: {report.problem}")
+
+
+def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
+    lines = [f"{number:4} {text}" for number, text in enumerate(report.trace, 1)]
+    text = "\n".join((f"{report.scope}: {report.problem}", *lines, ""))
+    if file is not None:
+        file.write_text(text, encoding="utf-8")
+    if not is_quiet:
+        sys.stdout.write(text if file is None else f"    what led to it is in {file}\n")
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{text}\n")
+
+
+def _states(text: str) -> int:
+    count = int(text.replace(",", "").replace("_", ""))
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count:,} is less than 1")
+    return count

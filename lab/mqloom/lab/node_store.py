@@ -1,0 +1,278 @@
+"""Nodes as values: a node is put away as bytes, equal nodes as equal bytes, and taken out again as a copy of its own.
+
+For a search that sees the same state by many ways, equal must be equal to the byte. So, in what is stored,
+
+- time is relative: a stored node lives at 0, and to let time pass is to move all its times into the past;
+- what cannot change (texts, keys, filters, publications) is a number by its value, and sets are so by what is in them;
+  hence it does not show which of several equal objects was used;
+- what holds nothing between two events (journal, outboxes, overlay, codecs) is a number by its role, and shared;
+- counters are left out: nothing is decided by them.
+
+`times_of` names all times of a node. A test holds it against every float that can be found in one.
+"""
+
+import copyreg
+import io
+import pickle  # our own objects, in our own memory
+from collections.abc import Hashable, Iterator
+from types import FunctionType
+from typing import Any, Final, NamedTuple, cast
+
+from mqloom.core.counters import Counters
+from mqloom.core.filter import Filter
+from mqloom.core.ids import Conversation, PublicationId, SubscriptionKey
+from mqloom.core.messages import Announce, Established, Flush, Flushed, Hello, Synced, Withdraw
+from mqloom.core.poset import Change, Poset
+from mqloom.core.publication import Publication
+from mqloom.core.records import Wish
+from mqloom.core.subscription import Subscription
+from mqloom.gateway.custody import FromBroker, FromNeighbour, FromPark
+from mqloom.gateway.flows import Mode
+from mqloom.gateway.links import LinkState
+from mqloom.gateway.node import Node
+from mqloom.gateway.subscribers import Owner
+from mqloom.gateway.traffic import Holdings
+
+VALUES: Final = frozenset(
+    (
+        *(str, bytes, frozenset, FunctionType, type),
+        *(Conversation, PublicationId, SubscriptionKey, FromBroker, FromNeighbour, FromPark),
+        *(Publication, Hello, Announce, Synced, Withdraw, Established, Flush, Flushed, Wish),
+        *(Subscription, Filter, Owner, Mode, LinkState),
+    )
+)
+"""Types of what cannot change."""
+
+DIGITS: Final = 6
+"""Of a time in seconds: what is left of sums of binary fractions is no difference."""
+
+BUILD_AT: Final = 0.0
+
+
+class NoCounters(Counters):
+    """Counts nothing, so that a node is not another because of its past."""
+
+    def add(self, name: str, reason: str = "", amount: int = 1) -> None:
+        """Pass over it."""
+
+
+class SharedPoset(Poset[SubscriptionKey]):
+    """A poset whose inside belongs to all its copies until one of them is changed."""
+
+    wishes: tuple[tuple[SubscriptionKey, Subscription], ...] = ()
+
+    def add(self, key: SubscriptionKey, subscription: Subscription) -> Change[SubscriptionKey]:
+        """Take in a subscription."""
+        self._part()
+        change = super().add(key, subscription)
+        self.wishes = (*self.wishes, (key, subscription))
+        return change
+
+    def remove(self, key: SubscriptionKey) -> Change[SubscriptionKey]:
+        """Remove a subscription."""
+        self._part()
+        change = super().remove(key)
+        self.wishes = tuple(wish for wish in self.wishes if wish[0] != key)
+        return change
+
+    def copy(self) -> "SharedPoset":
+        """Return one with the same inside."""
+        other = SharedPoset.__new__(SharedPoset)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def _part(self) -> None:
+        fresh: Poset[SubscriptionKey] = Poset()
+        for key, subscription in self.wishes:
+            fresh.add(key, subscription)
+        assert sorted(fresh.covering_set()) == sorted(self.covering_set())
+        self.__dict__.update(fresh.__dict__)
+
+
+class Glance(NamedTuple):
+    """What is looked up of a stored node without taking it out."""
+
+    wakes_in: float | None
+    holdings: Holdings
+    is_up: bool
+
+
+class NodeStore:
+    """The states of all gateways, each by a number from 1."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._code_of_object: dict[int, int] = {}  # by id(); what is in `_objects` never goes away
+        self._objects: list[object] = []
+        self._numbers: dict[bytes, int] = {}
+        self._data: list[bytes] = [b""]
+        self._glances: list[Glance | None] = [None]
+
+        class Writer(pickle.Pickler):
+            persistent_id = staticmethod(self.code)
+            reducer_override = staticmethod(_reduce)
+
+        class Reader(pickle.Unpickler):
+            persistent_load = staticmethod(self.thing)
+
+        self._writer = Writer
+        self._reader = Reader
+
+    def prepare(self, node: Node) -> None:
+        """Make a node that was just built ready to be stored: every one of a gateway and epoch alike."""
+        for announcements in node._routes._announcements.values():
+            announcements._wishes = SharedPoset()
+        life = node.gateway, node._parts.epoch
+        for role, fixture in _fixtures(node).items():
+            code = self._codes.get((life, role))
+            self._code_of_object[id(fixture)] = self._keep((life, role), fixture) if code is None else code
+
+    def forget(self, node: Node) -> None:
+        """Called after `put` of a node that was just built: its fixtures may be others than those that are kept."""
+        for fixture in _fixtures(node).values():
+            code = self._code_of_object[id(fixture)]
+            if self._objects[code] is not fixture:
+                del self._code_of_object[id(fixture)]
+
+    def put(self, node: Node) -> int:
+        """Return the number of a node as it is now, at 0."""
+        settle_times(node)
+        return self._put(node)
+
+    def _put(self, node: Node) -> int:
+        file = io.BytesIO()
+        self._writer(file, pickle.HIGHEST_PROTOCOL).dump(node)
+        data = file.getvalue()
+        number = self._numbers.get(data)
+        if number is None:
+            number = self._numbers[data] = len(self._data)
+            self._data.append(data)
+            is_up = all(state is LinkState.UP for state in node.link_states().values())
+            self._glances.append(Glance(node._wake_at, node.holdings(), is_up))
+        return number
+
+    def take(self, number: int) -> Node:
+        """Return a node of that number, a new one each time."""
+        node = self._reader(io.BytesIO(self._data[number])).load()
+        assert isinstance(node, Node)
+        return node
+
+    def glance(self, number: int) -> Glance:
+        """Return what is known of a stored node."""
+        glance = self._glances[number]
+        assert glance is not None
+        return glance
+
+    def __len__(self) -> int:
+        return len(self._data) - 1
+
+    def code(self, thing: object) -> int | None:
+        """Return the number that stands for something in what is stored; None: it is stored itself."""
+        known = self._code_of_object.get(id(thing))
+        if known is not None:
+            return known
+        kind = type(thing)
+        if kind in VALUES:
+            key: Hashable = (kind, thing)
+        elif kind is set:
+            key = (set, frozenset(cast("set[Hashable]", thing)))
+            thing = key
+        elif kind is SharedPoset:
+            key = (SharedPoset, cast(SharedPoset, thing).wishes)
+        else:
+            return None
+        code = self._codes.get(key)
+        return self._keep(key, thing) if code is None else code
+
+    def _keep(self, key: Hashable, thing: object) -> int:
+        code = self._codes[key] = len(self._objects)
+        self._objects.append(thing)
+        if type(thing) is not SharedPoset:  # that one may change yet
+            self._code_of_object[id(thing)] = code
+        else:
+            self._objects[code] = thing.copy()
+        return code
+
+    def thing(self, code: int) -> object:
+        """Return what a number stands for; a new one if it can be changed."""
+        thing = self._objects[code]
+        if type(thing) is tuple and thing and thing[0] is set:
+            return set(thing[1])
+        return thing.copy() if type(thing) is SharedPoset else thing
+
+
+def _fixtures(node: Node) -> dict[str, object]:
+    """Return what holds nothing between two events; without agents that is so of controls too."""
+    return {
+        "parts": node._parts,
+        "counters": node.counters,
+        "journal": node._journal,
+        "outbox": node._outbox,
+        "urgent": node._urgent,
+        "waves": node._waves,
+        "overlay": node._overlay,
+        "contents": node._traffic._contents,
+        "controls": node._controls,
+    }
+
+
+_NAMES: Final[dict[type, tuple[str, ...]]] = {}
+"""The attributes of a class, in the order in which `_reduce` writes them."""
+
+
+def _reduce(thing: object) -> Any:
+    """Write an object as its values alone: the names are the same every time."""
+    kind = type(thing)
+    if not hasattr(thing, "__dict__") or not kind.__module__.startswith("mqloom."):
+        return NotImplemented
+    values = vars(thing)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(sorted(values))
+    assert len(names) == len(values), kind
+    return copyreg.__newobj__, (kind,), tuple([values[name] for name in names]), None, None, _restore  # type: ignore[attr-defined]
+
+
+def _restore(thing: object, values: tuple[object, ...]) -> None:
+    vars(thing).update(zip(_NAMES[type(thing)], values, strict=True))
+
+
+# ---- time ----------------------------------------------------------------------------------------------------------
+
+
+def times_of(node: Node) -> Iterator[tuple[Any, str]]:
+    """Yield every place of a node that holds a time: the object, and its attribute."""
+    yield node, "_hold_until"
+    yield node, "_wake_at"
+    yield node._flushes, "_deadline"
+    yield node._traffic._intake._marks, "_fence_at"
+    for link in node._links.values():
+        yield link, "_give_up_at"
+        yield link, "_greet_at"
+        yield link._arrivals, "_tell_at"
+        yield link._departures, "_again_at"
+        yield link._departures, "_waiting_since"
+    for flow in node._traffic._flows.values():
+        yield flow, "_marker_until"
+
+
+def pass_time(node: Node, seconds: float) -> None:
+    """Let time pass for a stored node."""
+    for holder, name in times_of(node):
+        at = getattr(holder, name)
+        if at is not None:
+            setattr(holder, name, round(at - seconds, DIGITS))
+
+
+def settle_times(node: Node) -> None:
+    """Let times that differ without a difference be alike.
+
+    A fence that was due in the past is due now. And since when frames have been waited for does not matter while none
+    is: `Departures` notes it anew when it sends the next.
+    """
+    marks = node._traffic._intake._marks
+    marks._fence_at = max(marks._fence_at, BUILD_AT)
+    for link in node._links.values():
+        if link._departures._again_at is None:
+            link._departures._waiting_since = BUILD_AT
+    pass_time(node, 0.0)

@@ -1,0 +1,121 @@
+"""How small a small world is: its gateways, clients and publications, and which faults may happen how often.
+
+Orders. With `delays` None every order of everything is tried. The states of that are too many for more than one
+publication and one fault. So otherwise the queues are read in turn, and up to `delays` times in a run one of them
+becomes slow: it is not read for as long as one likes, with everything else going on meanwhile. Publications and
+faults still come at any moment. That finds what takes no more than so many slow connections.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mqloom.core.filter import Filter
+from mqloom.core.ids import GatewayId
+from mqloom.core.topics import topic_matches
+
+LinkName = tuple[GatewayId, GatewayId]
+
+
+@dataclass(frozen=True, slots=True)
+class SmallPublication:
+    """Somebody publishes at a gateway's broker, QoS 1."""
+
+    gateway: GatewayId
+    topic: str
+    attributes: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class SmallSubscriber:
+    """A client at a gateway's broker with one subscription, established before anything happens."""
+
+    gateway: GatewayId
+    name: str
+    topics: str
+    where: str = ""
+
+    def wants(self, publication: SmallPublication) -> bool:
+        """Whether it is to be given a publication."""
+        return topic_matches(self.topics, publication.topic) and Filter.parse(self.where).matches(
+            publication.attributes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is in a small world, and what may happen to it. A cut breaks the given directions of links at once."""
+
+    name: str
+    gateways: tuple[GatewayId, ...]
+    links: tuple[LinkName, ...]
+    subscribers: tuple[SmallSubscriber, ...]
+    publications: tuple[SmallPublication, ...]
+    crashes: int = 0
+    may_crash: tuple[GatewayId, ...] = ()
+    cuts: int = 0
+    may_cut: tuple[tuple[LinkName, ...], ...] = ()
+    delays: int | None = None
+    """How often a queue may be slow in one run; None: always, so that every order is tried."""
+    hastes: int = 0
+    """How often in one run time may pass although something waits to be read."""
+
+
+def payload_of(publication: SmallPublication) -> bytes:
+    """Return the bytes that are published."""
+    return json.dumps(publication.attributes).encode()
+
+
+A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
+CHAIN = (A, B), (B, C)
+CUTS_BOTH = tuple((link, link[::-1]) for link in CHAIN)
+CUTS_ONE = tuple((way,) for link in CHAIN for way in (link, link[::-1]))
+
+
+def chain(
+    name: str, entrances: Sequence[GatewayId] = (A,), *, wishes: bool = False, **faults: Any
+) -> Scope:  # named like the fields of Scope
+    """Return three gateways in a row: publications enter at the entrances, in this order at each of them.
+
+    Clients are at B and C, and want everything; but with `wishes` they are at A and C, and the one at C does not want
+    the second publication.
+    """
+    wide = SmallSubscriber(A if wishes else B, "c1", "s/#")
+    narrow = SmallSubscriber(C, "c2", "s/#", "x <> 2" if wishes else "x > 0")
+    publications = tuple(SmallPublication(gateway, "s/t", {"x": number}) for number, gateway in enumerate(entrances, 1))
+    return Scope(name, (A, B, C), CHAIN, (wide, narrow), publications, **faults)
+
+
+def _crash(*gateways: GatewayId) -> dict[str, Any]:
+    return {"crashes": 1, "may_crash": gateways or (A, B, C)}
+
+
+def _cut(*cuts: tuple[LinkName, ...]) -> dict[str, Any]:
+    return {"cuts": 1, "may_cut": cuts or CUTS_BOTH + CUTS_ONE}
+
+
+QUICK: Final = (
+    chain("2 publications, every order", (A, A)),
+    chain("2 publications, 2 wishes, every order", (A, A), wishes=True),
+    chain("2 publications, a crash", (A, A), **_crash(), delays=0),
+    chain("2 publications, a cut", (A, A), **_cut(), delays=0),
+    chain("2 publications from both ends, a crash", (A, C), **_crash(), delays=0),
+    chain("1 publication, a crash at an end, 1 slow queue", **_crash(A, C), delays=1),
+    chain("1 publication, a cut, 1 slow queue", **_cut(*CUTS_BOTH), delays=1),
+    chain("1 publication, a crash of the first and a cut", **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+)
+"""For every change: half a minute."""
+
+DEEP: Final = (
+    chain("1 publication, a crash in the middle, 1 slow queue", **_crash(B), delays=1),
+    chain("1 publication, a crash of the first, every order", **_crash(A)),
+    chain("1 publication, a cut of the first link, every order", **_cut(CUTS_BOTH[0])),
+    chain("1 publication, a crash and a cut", **_crash(), **_cut(), delays=0),
+    chain("1 publication, a crash at an end, 2 slow queues", **_crash(A, C), delays=2),
+    chain("1 publication, a crash at an end, 1 slow queue, an early timer", **_crash(A, C), delays=1, hastes=1),
+    chain("2 publications, a cut, 1 slow queue, an early timer", (A, A), **_cut(*CUTS_BOTH), delays=1, hastes=1),
+    chain("2 publications, a crash of the first, 1 slow queue", (A, A), **_crash(A), delays=1),
+    chain("2 publications, a crash of the first and a cut", (A, A), **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+)
+"""For `tox -e full`, besides."""
