@@ -48,6 +48,9 @@ DIGITS: Final = 6
 
 BUILD_AT: Final = 0.0
 
+TIMES: Final = ("_at", "_until", "_since", "_deadline")
+"""How the names of times end."""
+
 
 class NoCounters(Counters):
     """Counts nothing, so that a node is not another because of its past."""
@@ -95,6 +98,8 @@ class Glance(NamedTuple):
     wakes_in: float | None
     holdings: Holdings
     is_up: bool
+    unfinished: int
+    """How far the low-water mark is behind its own publications."""
 
 
 class NodeStore:
@@ -137,9 +142,6 @@ class NodeStore:
     def put(self, node: Node) -> int:
         """Return the number of a node as it is now, at 0."""
         settle_times(node)
-        return self._put(node)
-
-    def _put(self, node: Node) -> int:
         file = io.BytesIO()
         self._writer(file, pickle.HIGHEST_PROTOCOL).dump(node)
         data = file.getvalue()
@@ -148,7 +150,8 @@ class NodeStore:
             number = self._numbers[data] = len(self._data)
             self._data.append(data)
             is_up = all(state is LinkState.UP for state in node.link_states().values())
-            self._glances.append(Glance(node._wake_at, node.holdings(), is_up))
+            marks = node._traffic._intake._marks
+            self._glances.append(Glance(node._wake_at, node.holdings(), is_up, marks._next - marks.low_water))
         return number
 
     def take(self, number: int) -> Node:
@@ -241,19 +244,14 @@ def _restore(thing: object, values: tuple[object, ...]) -> None:
 
 
 def times_of(node: Node) -> Iterator[tuple[Any, str]]:
-    """Yield every place of a node that holds a time: the object, and its attribute."""
-    yield node, "_hold_until"
-    yield node, "_wake_at"
-    yield node._flushes, "_deadline"
-    yield node._traffic._intake._marks, "_fence_at"
+    """Yield every place of a node that holds a time: the object, and its attribute. Names say what is a time."""
+    holders: list[object] = [node, node._flushes, node._traffic._intake._marks, *node._traffic._flows.values()]
     for link in node._links.values():
-        yield link, "_give_up_at"
-        yield link, "_greet_at"
-        yield link._arrivals, "_tell_at"
-        yield link._departures, "_again_at"
-        yield link._departures, "_waiting_since"
-    for flow in node._traffic._flows.values():
-        yield flow, "_marker_until"
+        holders += link, link._arrivals, link._departures
+    for holder in holders:
+        for name in vars(holder):
+            if name.endswith(TIMES):
+                yield holder, name
 
 
 def pass_time(node: Node, seconds: float) -> None:

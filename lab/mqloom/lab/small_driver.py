@@ -58,7 +58,8 @@ def carry_out(side: Side, names: Names, effects: Sequence[Effect]) -> tuple[Side
                 publish = Publish(number, effect.topic, effect.payload, park)
                 side = side._replace(publishes=(*side.publishes, publish))
             case Acknowledge():
-                unread = tuple(Unread(receipt) for receipt in effect.receipts)
+                current = [receipt for receipt in effect.receipts if receipt // CONNECTION == side.connection]
+                unread = tuple(Unread(receipt) for receipt in current)
                 side = side._replace(unread=side.unread + unread)
             case PublishFence():
                 fence = Unread(fence=effect.number, behind=len(side.handing))
@@ -91,7 +92,7 @@ def hand_over(side: Side, names: Names) -> tuple[Side, Event]:
         topic=topic,
         payload=payload,
         qos=1,
-        receipt=side.epoch * CONNECTION + handed.packet,
+        receipt=side.connection * CONNECTION + handed.packet,
         packet=handed.packet,
         again=handed.again,
     )

@@ -60,3 +60,5 @@ def check_rest(world: SmallWorld, state: State) -> None:
             raise ViolationError(f"{gateway} has a link that is not up again")
         if glance.holdings.duties or glance.holdings.intake or any(glance.holdings.flows.values()):
             raise ViolationError(f"{gateway} holds something for ever: {glance.holdings}")
+        if glance.unfinished:
+            raise ViolationError(f"the low-water mark of {gateway} stays {glance.unfinished} behind for ever")

@@ -54,8 +54,11 @@ class Scope:
     publications: tuple[SmallPublication, ...]
     crashes: int = 0
     may_crash: tuple[GatewayId, ...] = ()
+    may_break: tuple[GatewayId, ...] = ()
     cuts: int = 0
     may_cut: tuple[tuple[LinkName, ...], ...] = ()
+    breaks: int = 0
+    """How often the connection by which publications come in may break."""
     delays: int | None = None
     """How often a queue may be slow in one run; None: always, so that every order is tried."""
     hastes: int = 0
@@ -95,12 +98,19 @@ def _cut(*cuts: tuple[LinkName, ...]) -> dict[str, Any]:
     return {"cuts": 1, "may_cut": cuts or CUTS_BOTH + CUTS_ONE}
 
 
+def _break(times: int) -> dict[str, Any]:
+    return {"breaks": times, "may_break": (A,)}
+
+
 QUICK: Final = (
     chain("2 publications, every order", (A, A)),
     chain("2 publications, 2 wishes, every order", (A, A), wishes=True),
     chain("2 publications, a crash", (A, A), **_crash(), delays=0),
     chain("2 publications, a cut", (A, A), **_cut(), delays=0),
     chain("2 publications from both ends, a crash", (A, C), **_crash(), delays=0),
+    chain("2 publications, a broken intake, every order", (A, A), **_break(1)),
+    chain("2 publications, a broken intake and a crash of the first", (A, A), **_break(1), **_crash(A), delays=0),
+    chain("1 publication, a cut of one direction, every order", **_cut(*CUTS_ONE)),
     chain("1 publication, a crash at an end, 1 slow queue", **_crash(A, C), delays=1),
     chain("1 publication, a cut, 1 slow queue", **_cut(*CUTS_BOTH), delays=1),
     chain("1 publication, a crash of the first and a cut", **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
@@ -115,7 +125,10 @@ DEEP: Final = (
     chain("1 publication, a crash at an end, 2 slow queues", **_crash(A, C), delays=2),
     chain("1 publication, a crash at an end, 1 slow queue, an early timer", **_crash(A, C), delays=1, hastes=1),
     chain("2 publications, a cut, 1 slow queue, an early timer", (A, A), **_cut(*CUTS_BOTH), delays=1, hastes=1),
+    chain("2 publications, an intake broken twice, every order", (A, A), **_break(2)),
     chain("2 publications, a crash of the first, 1 slow queue", (A, A), **_crash(A), delays=1),
+    chain("2 publications from both ends, a crash of the first, 1 slow queue", (A, C), **_crash(A), delays=1),
     chain("2 publications, a crash of the first and a cut", (A, A), **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+    chain("2 publications, a crash in the middle and a cut", (A, A), **_crash(B), **_cut(CUTS_BOTH[0]), delays=0),
 )
 """For `tox -e full`, besides."""

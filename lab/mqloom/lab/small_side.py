@@ -80,6 +80,8 @@ class Side(NamedTuple):
 
     node: int
     epoch: int
+    connection: int = 0
+    """The number of the connection by which publications come in."""
     session: tuple[Handed, ...] = ()
     """What the broker keeps until it is acknowledged; `again`: it was sent already."""
     packet: int = 0
@@ -92,7 +94,7 @@ class Side(NamedTuple):
     parks: tuple[Park, ...] = ()
     starting: tuple[Event, ...] = ()
     is_safe: bool = False
-    """It will not crash any more."""
+    """Nothing that it writes to its broker will be lost any more."""
 
 
 class Outward(NamedTuple):
@@ -172,7 +174,7 @@ def crash(side: Side, lost: Lost) -> tuple[Side, list[Outward]]:
     side = read_acknowledgements(side, lost.unread)
     parks = (read_park(park, count) for park, count in zip(side.parks, lost.parks, strict=True))
     kept = tuple(Park(tuple(data for data in park.messages if decode(data).messages)) for park in parks)
-    return Side(0, side.epoch, side.session, side.packet, parks=kept), outward
+    return Side(0, side.epoch, side.connection, side.session, side.packet, parks=kept), outward
 
 
 def crashes(side: Side) -> list[Lost]:
@@ -188,9 +190,19 @@ def crashes(side: Side) -> list[Lost]:
     ]
 
 
-def restart(side: Side, node: int, starting: Sequence[Event]) -> Side:
+def break_intake(side: Side, read: int) -> Side:
+    """Break the connection by which publications come in, and make it anew: the broker sends everything again.
+
+    So much of what was on its way by it the broker had read; the rest is lost.
+    """
+    return _connect(read_acknowledgements(side, read)._replace(unread=()))
+
+
+def restart(side: Side, starting: Sequence[Event]) -> Side:
     """Start a gateway again: its broker sends what was not acknowledged, and what has come meanwhile."""
+    return _connect(side)._replace(epoch=side.epoch + 1, starting=tuple(starting))
+
+
+def _connect(side: Side) -> Side:
     session = tuple(each._replace(again=True) for each in side.session)
-    return side._replace(
-        node=node, epoch=side.epoch + 1, session=session, handing=side.session, starting=tuple(starting)
-    )
+    return side._replace(connection=side.connection + 1, session=session, handing=side.session)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from mqloom.core.events import Event, RecordReceived, RecordsRead, Started, Woke
+from mqloom.core.events import Event, IntakeLost, RecordReceived, RecordsRead, Started, Woke
 from mqloom.core.ids import GatewayId
 from mqloom.core.wire import decode
 from mqloom.gateway.node import Node
@@ -18,7 +18,19 @@ from mqloom.lab.small_driver import (
     hand_over,
     heard,
 )
-from mqloom.lab.small_side import Lost, Names, Outward, Park, Publish, Side, crash, enter, read_all, restart
+from mqloom.lab.small_side import (
+    Lost,
+    Names,
+    Outward,
+    Park,
+    Publish,
+    Side,
+    break_intake,
+    crash,
+    enter,
+    read_all,
+    restart,
+)
 
 Kind = TypeVar("Kind", bound=Hashable)
 
@@ -155,6 +167,8 @@ class SideSteps:
                 return give_back(side, self.names, index)
             case ("wake",):
                 return side, Woke(), []
+            case ("break", int(read)):
+                return break_intake(side, read), IntakeLost(), []
             case ("start",):
                 return side._replace(starting=side.starting[1:]), side.starting[0], []
         raise AssertionError(step)
@@ -184,7 +198,7 @@ class SideSteps:
     def _restart(self, side: Side) -> tuple[Side, list[Outward]]:
         node = self._build(self.names.gateway, side.epoch + 1)
         self._store.prepare(node)
-        side, outward = self._handle(restart(side, 0, (*self._records, RecordsRead())), node, Started())
+        side, outward = self._handle(restart(side, (*self._records, RecordsRead())), node, Started())
         self._store.forget(node)
         return side, outward
 

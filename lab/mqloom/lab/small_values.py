@@ -26,6 +26,7 @@ class Rest(NamedTuple):
     entered: frozenset[int] = frozenset()
     crashes: int = 0
     cuts: int = 0
+    breaks: int = 0
     hastes: int = 0
     delays: int = 0
     slow: frozenset[Hashable] = frozenset()

@@ -48,6 +48,8 @@ def _of_gateway(side: Side, action: Action) -> str:
             return f"has p{index + 1} enter its broker"
         case ("crash", Lost() as lost):
             return f"CRASHES; {_lost(side, lost)}"
+        case ("break", int(read)):
+            return f"LOSES its intake; its broker had read {read} of {len(side.unread)} acknowledgements and fences"
         case ("restart",):
             return f"is started again, epoch {side.epoch + 1}"
     return f"{action.step[0]}s"

@@ -8,12 +8,14 @@ is covered by the crash coming after. Clients' sessions survive everything; a cl
 
 What may happen, one at a time: the first of any queue is read (frame, news, publication, PUBACK, answer to a fence,
 parked message, a step of a start); a gateway wakes that is due; a publication enters; a gateway crashes, with any part
-of what its broker had not answered read or lost, and is started again with the next epoch; a link is cut, in one
-direction or both, and healed. Time passes only when nothing but faults and publications could happen without it, to
-the next waking; but `hastes` times in a run also when something could, so that a timer fires too early.
+of what its broker had not answered read or lost, and is started again with the next epoch; the connection by which its
+publications come in breaks, and is made anew at once; a link is cut, in one direction or both, and healed. Time passes,
+to the next waking, only when nothing but faults and publications could happen without it; but `hastes` times in a run
+also when something slow is still to be read, so that a timer fires too early.
 
 What is not tried: several frames or publications handed over in one event; a broken connection between a gateway and
-its own broker; a broker that stops or forgets. And these orders, each of which gives nothing new:
+its own broker but for the one by which publications come in; a broker that stops or forgets. And these orders, each of
+which gives nothing new:
 
 - A client reads what it is sent at once: nobody hears of it, and nothing is lost on that way.
 - Publishers at one broker publish in the order of the scope.
@@ -131,11 +133,19 @@ class SmallWorld:
                 place = self._place[gateway]
                 for lost in crashes(self.sides[place].sides.values[state[place]]):
                     yield Action(place, ("crash", lost))
+        if rest.breaks < self.scope.breaks:
+            yield from self._breaks(state)
         if rest.cut >= 0:
             yield Action(-1, ("heal",))
         elif rest.cuts < self.scope.cuts:
             for index in range(len(self.scope.may_cut)):
                 yield Action(-1, ("cut", index))
+
+    def _breaks(self, state: State) -> Iterator[Action]:
+        for place in map(self._place.__getitem__, self.scope.may_break):
+            if self._is_running(state, place):
+                unread = self.sides[place].sides.values[state[place]].unread
+                yield from (Action(place, ("break", read)) for read in range(len(unread) + 1))
 
     def is_at_rest(self, state: State) -> bool:
         """Whether nothing will happen any more without a further fault."""
@@ -182,12 +192,14 @@ class SmallWorld:
             self._note(parts, entered=self.rests.values[parts[-1]].entered | {action.step[1]})
         elif kind == "crash":
             self._crash(parts, place)
+        elif kind == "break":
+            self._note(parts, breaks=self.rests.values[parts[-1]].breaks + 1)
         parts[place], outward = self.sides[place].take(parts[place], action.step)
         if kind == "restart":
             self._restart(parts, place)
         for each in outward:
             self._send(parts, place, each)
-        if kind == "crash":
+        if kind in ("crash", "break"):
             self.make_safe(parts)
 
     def _send(self, parts: list[int], place: int, outward: Outward) -> None:
@@ -227,10 +239,12 @@ class SmallWorld:
         self._note(parts, crashes=rest.crashes + 1, down=place)
 
     def make_safe(self, parts: list[int]) -> None:
-        """Who will not crash any more loses nothing of what it has written."""
+        """Who will neither crash nor lose its broker any more loses nothing of what it has written."""
+        rest = self.rests.values[parts[-1]]
         for place, (gateway, side) in enumerate(zip(self.gateways, self.sides, strict=True)):
-            is_last = self.rests.values[parts[-1]].crashes == self.scope.crashes
-            if is_last or gateway not in self.scope.may_crash:
+            may_crash = rest.crashes < self.scope.crashes and gateway in self.scope.may_crash
+            may_break = rest.breaks < self.scope.breaks and gateway in self.scope.may_break
+            if not may_crash and not may_break:
                 parts[place], outward = side.take(parts[place], ("safe",))
                 for each in outward:
                     self._send(parts, place, each)
