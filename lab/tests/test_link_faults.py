@@ -404,7 +404,7 @@ def test_after_a_storm_the_federation_is_as_if_it_had_never_been(count: int, see
     storm.end()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 12))])
 def test_after_a_long_storm_too(seed: int) -> None:
     storm = Storm(8, seed)
     for _ in range(3):
