@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from mqloom.lab import faults
+from mqloom.lab.broken import BROKEN, everywhere
 from mqloom.lab.gateway_parks import Park
 from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, links_of
 from mqloom.lab.shrink import shrink
 from mqloom.lab.storm import draw_plan, replay, run_plan, run_seed, run_storm
-from mqloom.lab.world import Options
 
 LIGHT = 28
 """The seed of a small run with many kinds of faults."""
@@ -82,11 +82,10 @@ def test_seeds_that_failed_once_do_not_any_more(seed: int) -> None:
 
 # ---- what is broken on purpose ---------------------------------------------------------------------------------------
 
-CARELESS = Options(acknowledges_at_once=True)
-
 
 def loses(plan: Plan) -> bool:
-    return any("missed" in finding for finding in run_plan(plan, CARELESS)[0].findings)
+    with everywhere(BROKEN["acknowledging-on-receipt"]):
+        return any("missed" in finding for finding in run_plan(plan)[0].findings)
 
 
 def crash_plan() -> Plan:

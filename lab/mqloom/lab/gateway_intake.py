@@ -24,11 +24,10 @@ Handle = Callable[[PublishesReceived | FencePassed | IntakeLost], None]
 
 @dataclass(frozen=True, slots=True)
 class IntakeSettings:
-    """What an intake takes in; `acknowledges_at_once` is a mistake on purpose, which checkers must find."""
+    """What an intake takes in."""
 
     data: tuple[str, ...]
     station: Station | None = None
-    acknowledges_at_once: bool = False
     on_taken_in: Callable[[bytes], None] = field(default=lambda payload: None)
 
 
@@ -79,21 +78,15 @@ class IntakeModel:
     def acknowledge(self, receipts: tuple[int, ...]) -> None:
         """Acknowledge messages; those of an earlier connection are passed over."""
         packets = (self._packets.pop(receipt, None) for receipt in receipts)
-        self._puback(tuple(packet for packet in packets if packet is not None))
+        self.endpoint.acknowledge(tuple(packet for packet in packets if packet is not None))
 
     def fence(self, number: int) -> None:
         """Publish a fence behind the acknowledgements."""
         self.endpoint.publish(Publish(self._fence, b"", 1), number)
 
-    def _puback(self, packets: tuple[int, ...]) -> None:
-        if not self._settings.acknowledges_at_once:
-            self.endpoint.acknowledge(packets)
-
     # ---- what comes ----------------------------------------------------------------------------------------------
 
     def _arrived(self, messages: list[Publish]) -> None:
-        if self._settings.acknowledges_at_once:
-            self.endpoint.acknowledge(tuple(message.packet for message in messages if message.qos))
         self._serve(list(messages), sum(len(message.payload) for message in messages))
 
     def _fenced(self, numbers: list[int]) -> None:

@@ -54,7 +54,6 @@ class Options:
     """What an experiment may choose about a world; capacities switch on the cost of work."""
 
     build: BuildNode = build_node
-    acknowledges_at_once: bool = False
     broker_intake: Capacity | None = None
     broker_output: Capacity | None = None
     gateway_intake: Capacity | None = None
@@ -133,7 +132,6 @@ class World:
             intake=IntakeSettings(
                 data=DATA,
                 station=self._station(self.options.gateway_intake),
-                acknowledges_at_once=self.options.acknowledges_at_once,
                 on_taken_in=self._taken_in,
             ),
         )
