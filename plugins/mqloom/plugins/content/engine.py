@@ -203,11 +203,12 @@ class Engine:
             return self._match_anew(values, key)
         if selection.sole is not None:
             return cast(Ids, selection.sole.match(get))
-        out: Ids = selection.empty[:]
+        out: Ids = selection.first(get)
         if selection.more:
             pools: Pools = out, out[:0], []
             selection.collect_more(get, pools)
-            conclude(get, pools)
+            if pools[1] or pools[2]:
+                conclude(get, pools)
         selection.collect(get, out)
         return out
 

@@ -84,6 +84,9 @@ ID_CODE: Final = "q"
 _ID_MIN: Final = -(2**63)
 _ID_MAX: Final = 2**63 - 1
 
+NUMBERS: Final = frozenset((int, float))
+"""The types of numbers as they usually come."""
+
 number_of = attrgetter("number")
 
 

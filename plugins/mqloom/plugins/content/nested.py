@@ -40,10 +40,10 @@ class NestedPaths:
             inner = attributes.get(head)
             if inner.__class__ is dict or isinstance(inner, Mapping):
                 if found is None:
-                    found = dict(attributes)
+                    found = attributes.copy() if attributes.__class__ is dict else dict(attributes)
                 for path, last in paths:
-                    # A key that is literally the whole path comes first.
-                    found.setdefault(path, lookup(attributes, path) if last is None else inner.get(last))
+                    if path not in attributes:  # A key that is literally the whole path comes first.
+                        found[path] = lookup(attributes, path) if last is None else inner.get(last)
         return attributes if found is None else found
 
     def size_bytes(self) -> int:

@@ -43,7 +43,7 @@ class Node:
         elif isinstance(leaf, BoxLeaf):
             made = Boxes(name, leaf.paths, self, native)
         elif isinstance(leaf, TriedLeaf):
-            made = Tried(name, leaf, self)
+            made = Tried(name, leaf, self, native)
         else:
             made = Listed(name, self, native)
         self.leaves[name] = made

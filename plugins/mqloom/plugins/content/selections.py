@@ -8,7 +8,7 @@ import numpy as np
 
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.bundles import Bundles
-from mqloom.plugins.content.entries import CHECKED, Candidate, Items, Mask
+from mqloom.plugins.content.entries import CHECKED, NUMBERS, Candidate, Items, Mask
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import SINGLE, Checks, ThresholdLeaf
@@ -23,7 +23,6 @@ Pools = tuple[Items, Items, list[Candidate]]
 Postponed = dict[Boxes, list[int]]
 """Boxes that wait for a whole batch, and the numbers of the publications that ask them."""
 
-_NUMBERS: Final = frozenset((int, float))
 _TEXTS: Final = frozenset((str,))
 
 _FEW: Final = 64
@@ -34,19 +33,27 @@ _Rows = tuple[tuple[str, frozenset[type], tuple[Row, ...]], ...]
 """Rows of leaves by attribute. A leaf has but one row: what selections share may stay in the processor's cache."""
 
 
+_Lead = tuple[Row, str, frozenset[type]]
+"""A row, and its attribute with the types that its values have."""
+
+
 class Selection:
-    """If there is `more`, `collect_more`; then `collect`. Small parts come first: a container that grows is copied."""
+    """`first`, then if there is `more`, `collect_more`; then `collect`.
+
+    What comes first is likely most of it, and is not copied again but when its container grows.
+    """
 
     __slots__ = (
         "_boxes",
+        "_empty",
         "_groups",
         "_joined",
+        "_lead",
         "_listed",
         "_lists",
         "_other_rows",
         "_rows",
         "_tried",
-        "empty",
         "more",
         "sole",
     )
@@ -80,22 +87,33 @@ class Selection:
         for name, several in alike.items():
             made = [leaf.row or leaf.make_row() for leaf in several] if bundles is None else bundles.rows(several)
             rows.setdefault(_place(name), []).extend(made)
-        self._rows = _laid_out(rows, by_size=True)
+        self._lead = _take_largest(rows)
+        self._rows = _laid_out(rows)
         self._other_rows = _laid_out(other_rows)
         self._listed = tuple(listed)
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried = tuple(tried)
         self._groups = tuple(groups)
-        self.empty = empty
+        self._empty = empty
         self._joined = tuple([leaf.items for leaf in sorted(listed, key=len)])
         self.more = bool(lists or boxes or tried or groups or other_rows)
-        others = listed or lists or tried or groups or rows or other_rows
+        others = listed or lists or tried or groups or self._lead or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
         """The boxes, if there is nothing else: their answer is the whole answer."""
 
+    def first(self, get: Get) -> Items:
+        """Return the ids of the largest leaf of one bound, in a container of the caller's own."""
+        if self._lead is not None:
+            (_, search, thresholds, tail, items, _), path, types = self._lead
+            value = get(path)
+            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
+                cut = search(thresholds, value)
+                return items[cut:] if tail else items[:cut]
+        return self._empty[:]
+
     def collect(self, get: Get, out: Items) -> None:
-        """Add the ids of the leaves of which each id comes once; and those only that need no more than a bound."""
+        """Add the ids of the other leaves of which each id comes once, and which need no more than a bound."""
         for path, types, rows in self._rows:
             value = get(path)
             # NaN is not equal to itself.
@@ -120,7 +138,8 @@ class Selection:
                 pool = pools[bucket]
                 pool += listed.items
         for tried in self._tried:
-            pools[SINGLE].extend(tried.match(get))
+            pool = pools[SINGLE]
+            pool += tried.find(get)[0]
         for bucket, boxes in self._boxes:
             if postponed is not None and boxes.are_many:
                 postponed.setdefault(boxes, []).append(number)
@@ -144,6 +163,11 @@ class Selection:
             mask |= leaf.mask()
             if mask == full:
                 return mask
+        if self._lead is not None:
+            row, path, types = self._lead
+            value = get(path)
+            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
+                mask |= row[-1].mask(value)
         for path, types, rows in self._rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
@@ -168,7 +192,7 @@ class Selection:
                 else:
                     mask |= listed.mask()
         for tried in self._tried:
-            mask |= tried.mask(get)
+            mask |= tried.find(get)[1]
         return self._reach_boxes(get, mask, full, candidates) if self._boxes or self._groups else mask
 
     def _reach_boxes(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
@@ -196,7 +220,7 @@ class Selection:
         )
         inner = (each for several in (self._lists, self._boxes, self._groups) for each in several)
         rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2]))
-        return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
+        return sum(map(getsizeof, (self, *filter(None, (self._lead, *tuples)), *inner, *rows)))
 
 
 Group = tuple[str | None, Checks, Callable[[], Selection]]
@@ -211,6 +235,9 @@ def collect_all(
     for selection in selections:
         if selection.more:
             selection.collect_more(get, pools, postponed, number)
+        first = selection.first(get)
+        if first:
+            out += first
         selection.collect(get, out)
 
 
@@ -245,16 +272,23 @@ def _place(leaf: ThresholdLeaf) -> tuple[str, bool]:
     return leaf.path, leaf.kind == "string"
 
 
-def _laid_out(rows: dict[tuple[str, bool], list[Row]], by_size: bool = False) -> _Rows:
-    if by_size:
-        for each in rows.values():
-            each.sort(key=_row_size)
-        rows = dict(sorted(rows.items(), key=lambda item: _row_size(item[1][-1])))
-    return tuple([(path, _TEXTS if of_texts else _NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
+def _laid_out(rows: dict[tuple[str, bool], list[Row]]) -> _Rows:
+    return tuple([(path, _TEXTS if of_texts else NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
 
 
-def _row_size(row: Row) -> int:
-    return len(row[4])
+def _take_largest(rows: dict[tuple[str, bool], list[Row]]) -> _Lead | None:
+    """Take the largest row out of those by attribute."""
+    if not rows:
+        return None
+    (path, of_texts), row = max(((place, row) for place, each in rows.items() for row in each), key=_row_size)
+    rows[path, of_texts] = [each for each in rows[path, of_texts] if each is not row]
+    if not rows[path, of_texts]:
+        del rows[path, of_texts]
+    return row, path, _TEXTS if of_texts else NUMBERS
+
+
+def _row_size(placed: tuple[tuple[str, bool], Row]) -> int:
+    return len(placed[1][4])
 
 
 def lead_of(checks: Checks) -> str | None:

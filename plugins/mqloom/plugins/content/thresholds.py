@@ -22,7 +22,7 @@ _FEW: Final = 16
 _FEW_SHARE: Final = 64
 """So many waiting ones, or one in so many of those there are, are inserted one by one."""
 
-_SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
+SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
     ">": (bisect_left, False),
     ">=": (bisect_right, False),
     "<": (bisect_right, True),
@@ -52,7 +52,7 @@ class Thresholds:
     def __init__(self, name: LeafName, leaf: ThresholdLeaf, node: Any, native: bool) -> None:
         self.name = name
         self.node = node
-        self.search, self.tail = _SEARCH[leaf.operator]
+        self.search, self.tail = SEARCH[leaf.operator]
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(native and name[1] != CHECKED)

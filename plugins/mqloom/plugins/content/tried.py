@@ -1,52 +1,80 @@
-"""Leaves of subscriptions with two bounds of which either must hold, or both: while they are few, each is tried.
+"""Leaves of subscriptions with two bounds of which either must hold, or both.
 
-Where a handful of them share their keys, that takes less time than any index. A bound is kept as the least double with
-`value >= bound`, of the negative value if it is an upper one. That is right of values that are doubles; of another
-number the next double is taken, on the side that gives the right answer.
+While a handful of them share their keys, that takes less time than any index. The bounds divide the values into cells
+in which the same ones hold; what matches in a cell is found by trying each, and remembered: values are often near each
+other.
 """
 
-import math
+from array import array
 from bisect import bisect_left
-from collections.abc import Hashable
 from sys import getsizeof
 from typing import Any, Final
 
-from mqloom.plugins.content.entries import Entry, Item, LeafName, Mask, number_of
+from mqloom.plugins.content.entries import NUMBERS, Entry, Item, Items, LeafName, Mask, container, number_of
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.planning import TriedLeaf
+from mqloom.plugins.content.thresholds import SEARCH
 
 TRIED_MAX: Final = 32
 """When a leaf has so many, others are kept where many are found fast."""
 
-_EXACT_MAX: Final = 2**53
-_NAN: Final = math.nan
+CELLS_MAX: Final = 64
+"""So many cells are remembered; then all are forgotten."""
+
+_ROW: Final = 2 * TRIED_MAX
+"""How far cells of different first cuts lie apart."""
+
+_NONE: Final = -1
+"""The cut of a value that is no number: no bound holds."""
+
+Cell = tuple[Items, Mask]
+"""What matches in a cell: the ids, not to be changed, and their destinations."""
 
 
 class Tried:
     """Items by two bounds."""
 
-    __slots__ = ("_entries", "_every", "_rows", "_sides", "name", "node")
+    __slots__ = (
+        "_asked",
+        "_cells",
+        "_entries",
+        "_every",
+        "_first",
+        "_native",
+        "_rows",
+        "_second",
+        "_tails",
+        "name",
+        "node",
+    )
 
     waiting = False
     """Whether `settle` has something to do: never."""
 
-    def __init__(self, name: LeafName, leaf: TriedLeaf, node: Any) -> None:
+    def __init__(self, name: LeafName, leaf: TriedLeaf, node: Any, native: bool) -> None:
         self.name = name
         self.node = node
+        (path, operator), (path_2, operator_2) = leaf.bounds
+        (search, tail), (search_2, tail_2) = SEARCH[operator], SEARCH[operator_2]
+        self._asked = path, search, path_2, search_2
+        self._tails = tail, tail_2
         self._every = leaf.every
-        self._sides = [(path, operator[0] == "<", len(operator) == 1) for path, operator in leaf.bounds]
-        """Of each bound the path, whether it is an upper one, and whether it is open."""
+        self._native = native
         self._entries: list[Entry] = []
         self._rows: list[tuple[Item, float, float]] = []
+        self._first = array("d")
+        self._second = array("d")
+        """The bounds of all, sorted."""
+        self._cells: dict[int, Cell] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, entry: Entry, item: Item, bounds: tuple[float, float]) -> Any:
         """Take an item in; return what `remove` will need."""
-        (_, *first), (_, *second) = self._sides
-        self._rows.append((item, _least(bounds[0], *first), _least(bounds[1], *second)))
+        self._rows.append((item, *bounds))
         self._entries.append(entry)
+        self._arrange()
         return None
 
     def remove(self, entry: Entry, _argument: Any) -> None:
@@ -54,60 +82,62 @@ class Tried:
         index = bisect_left(self._entries, entry.number, key=number_of)
         assert self._entries[index] is entry
         del self._entries[index], self._rows[index]
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self._first = array("d", sorted([row[1] for row in self._rows]))
+        self._second = array("d", sorted([row[2] for row in self._rows]))
+        self._cells.clear()
 
     def settle(self) -> None:
         """Do nothing: nothing was put off."""
 
     def turn(self) -> None:
-        """Do nothing: it holds ids of any type."""
+        """Hold ids of any type from now on."""
+        self._native = False
+        self._cells.clear()
 
-    def match(self, get: Get) -> list[Hashable]:
-        """Return the items whose bounds hold."""
-        one, two = self._values(get)
-        if self._every:
-            return [item for item, first, second in self._rows if one >= first and two >= second]
-        return [item for item, first, second in self._rows if one >= first or two >= second]
+    def find(self, get: Get) -> Cell:
+        """Return what matches."""
+        path, search, path_2, search_2 = self._asked
+        one = get(path)
+        cut = search(self._first, one) if one.__class__ in NUMBERS and one == one else self._cut(0, one)  # noqa: PLR0124
+        two = get(path_2)
+        cut_2 = search_2(self._second, two) if two.__class__ in NUMBERS and two == two else self._cut(1, two)  # noqa: PLR0124
+        cell = self._cells.get(cut * _ROW + cut_2)
+        return self._fill(cut, cut_2) if cell is None else cell
 
-    def mask(self, get: Get) -> Mask:
-        """Return the destinations of the items whose bounds hold."""
-        one, two = self._values(get)
+    def _cut(self, side: int, value: Any) -> int:
+        """Return where a value that is nobody's usual number cuts the bounds; NaN is not equal to itself."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124
+            return _NONE
+        _, search, _, search_2 = self._asked
+        return search_2(self._second, value) if side else search(self._first, value)
+
+    def _fill(self, cut: int, cut_2: int) -> Cell:
+        """Try each with the values of a cell."""
+        holding, holding_2 = _holding(self._first, cut, self._tails[0]), _holding(self._second, cut_2, self._tails[1])
+        items = container(self._native)
         mask = 0
-        for entry, (_, first, second) in zip(self._entries, self._rows, strict=True):
-            if (one >= first and two >= second) if self._every else (one >= first or two >= second):
+        for entry, (item, first, second) in zip(self._entries, self._rows, strict=True):
+            holds = first in holding, second in holding_2
+            if all(holds) if self._every else any(holds):
+                items.append(item)
                 mask |= entry.bit
-        return mask
-
-    def _values(self, get: Get) -> list[float]:
-        """Return what the bounds are compared with: NaN, of which no bound holds, for what is not a number."""
-        values: list[float] = []
-        for path, upper, is_open in self._sides:
-            value: Any = get(path)
-            if value.__class__ is not float and (value.__class__ is not int or not -_EXACT_MAX <= value <= _EXACT_MAX):
-                value = _double(value, is_open is not upper)
-            values.append(-value if upper else value)
-        return values
+        if len(self._cells) >= CELLS_MAX:
+            self._cells.clear()
+        cell = self._cells[cut * _ROW + cut_2] = items, mask
+        return cell
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
+        parts = (self, self._entries, self._rows, self._asked, self._first, self._second, self._cells)
         row = getsizeof((0, 0, 0)) + 2 * getsizeof(0.0)
-        return sum(map(getsizeof, (self, self._entries, self._rows, self._sides))) + 2 * 64 + row * len(self._rows)
+        cells = sum(getsizeof(cell) + getsizeof(cell[0]) for cell in self._cells.values())
+        return sum(map(getsizeof, parts)) + row * len(self._rows) + cells
 
 
-def _least(bound: float, upper: bool, is_open: bool) -> float:
-    near = -float(bound) if upper else float(bound)
-    return math.nextafter(near, math.inf) if is_open else near
-
-
-def _double(value: object, above: bool) -> float:
-    """Return the double next to a number, above or below it if it is none; NaN for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return _NAN
-    try:
-        near = float(value)
-    except OverflowError:
-        near = math.inf if value > 0 else -math.inf
-    if near < value and above:
-        return math.nextafter(near, math.inf)
-    if near > value and not above:
-        return math.nextafter(near, -math.inf)
-    return near
+def _holding(bounds: "array[float]", cut: int, tail: bool) -> frozenset[float]:
+    if cut == _NONE:
+        return frozenset()
+    return frozenset(bounds[cut:] if tail else bounds[:cut])
