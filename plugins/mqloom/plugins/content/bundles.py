@@ -9,41 +9,42 @@ from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.plugins.content.entries import Item, Mask
-from mqloom.plugins.content.thresholds import Row, Thresholds
+from mqloom.plugins.content.thresholds import Thresholds
 
-BUNDLED_MAX: Final = 64
+BUNDLED_MAX: Final = 256
 """A leaf with more is searched by itself."""
 
 
 class Bundle:
     """Leaves that ask the same of the same attribute."""
 
-    __slots__ = ("_items", "_leaves", "_thresholds", "row")
+    __slots__ = ("_leaves", "items", "search", "tail", "thresholds")
 
     def __init__(self, leaves: Sequence[Thresholds]) -> None:
         pairs = [pair for leaf in leaves for pair in zip(leaf.thresholds, leaf.items, strict=True)]
         pairs.sort(key=lambda pair: pair[0])
         first = leaves[0]
         self._leaves = leaves
-        self._thresholds: Any = first.thresholds[:0]
-        self._items: Any = first.items[:0]
+        self.thresholds: Any = first.thresholds[:0]
+        self.items: Any = first.items[:0]
         for threshold, item in pairs:
-            self._thresholds.append(threshold)
-            self._items.append(item)
-        self.row: Row = first.name[1], first.search, self._thresholds, first.tail, self._items, self
+            self.thresholds.append(threshold)
+            self.items.append(item)
+        self.search = first.search
+        self.tail = first.tail
         for leaf in leaves:
             leaf.bundles = [*(leaf.bundles or ()), self]
 
     def add(self, threshold: Any, item: Item) -> None:
         """One of the leaves has taken an item in."""
-        index = bisect_right(self._thresholds, threshold)
-        self._thresholds.insert(index, threshold)
-        self._items.insert(index, item)
+        index = bisect_right(self.thresholds, threshold)
+        self.thresholds.insert(index, threshold)
+        self.items.insert(index, item)
 
     def remove(self, threshold: Any, item: Item) -> None:
         """One of the leaves has forgotten an item."""
-        index = self._items.index(item, bisect_left(self._thresholds, threshold))
-        del self._thresholds[index], self._items[index]
+        index = self.items.index(item, bisect_left(self.thresholds, threshold))
+        del self.thresholds[index], self.items[index]
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
@@ -59,7 +60,7 @@ class Bundle:
 
     def size_bytes(self) -> int:
         """Return the memory it takes."""
-        return sum(map(getsizeof, (self, self._items, self._leaves, self._thresholds, self.row)))
+        return sum(map(getsizeof, (self, self.items, self._leaves, self.thresholds)))
 
 
 class Bundles:
@@ -70,17 +71,16 @@ class Bundles:
     def __init__(self) -> None:
         self._bundles: dict[tuple[int, ...], Bundle] = {}
 
-    def rows(self, leaves: Sequence[Thresholds]) -> list[Row]:
-        """Return the rows of leaves that ask the same: one for the small ones together, one for each of the others."""
+    def join(self, leaves: Sequence[Thresholds]) -> "list[Thresholds | Bundle]":
+        """Return leaves that ask the same with the small ones among them as one."""
         small = [leaf for leaf in leaves if len(leaf) <= BUNDLED_MAX]
         if len(small) < 2:
-            return [leaf.row or leaf.make_row() for leaf in leaves]
-        rows = [leaf.row or leaf.make_row() for leaf in leaves if len(leaf) > BUNDLED_MAX]
+            return list(leaves)
         key = tuple(map(id, small))
         bundle = self._bundles.get(key)
         if bundle is None:
             bundle = self._bundles[key] = Bundle(small)
-        return [*rows, bundle.row]
+        return [*(leaf for leaf in leaves if len(leaf) > BUNDLED_MAX), bundle]
 
     def clear(self) -> None:
         """Undo all."""

@@ -36,8 +36,9 @@ class NestedPaths:
     def flat(self, attributes: Attributes) -> Attributes:
         """Return the attributes with those that filters reach through dots."""
         found: dict[str, object] | None = None
+        get = attributes.get
         for head, paths in self.heads:
-            inner = attributes.get(head)
+            inner = get(head)
             if inner.__class__ is dict or isinstance(inner, Mapping):
                 if found is None:
                     found = attributes.copy() if attributes.__class__ is dict else dict(attributes)

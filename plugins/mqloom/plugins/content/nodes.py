@@ -53,8 +53,6 @@ class Node:
     def drop(self, gone: LeafObject) -> None:
         """Forget a leaf that has become empty."""
         del self.leaves[gone.name]
-        if isinstance(gone, Thresholds):
-            gone.row = None
         self._selection = None
 
     def grow_group(self, checks: Checks) -> "Node":

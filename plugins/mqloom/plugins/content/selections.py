@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from mqloom.plugins.content.boxes import Boxes
-from mqloom.plugins.content.bundles import Bundles
+from mqloom.plugins.content.bundles import Bundle, Bundles
 from mqloom.plugins.content.entries import CHECKED, NUMBERS, Candidate, Items, Mask
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import SINGLE, Checks, ThresholdLeaf
-from mqloom.plugins.content.thresholds import Row, Thresholds
+from mqloom.plugins.content.thresholds import Thresholds
 from mqloom.plugins.content.tried import Tried
 
 LeafObject = Listed | Thresholds | Boxes | Tried
@@ -29,12 +29,8 @@ _FEW: Final = 64
 """So many ids are made distinct without numpy."""
 
 
-_Rows = tuple[tuple[str, frozenset[type], tuple[Row, ...]], ...]
-"""Rows of leaves by attribute. A leaf has but one row: what selections share may stay in the processor's cache."""
-
-
-_Lead = tuple[Row, str, frozenset[type]]
-"""A row, and its attribute with the types that its values have."""
+_Row = tuple[str, frozenset[type], Callable[[Any, Any], int], Any, bool, Items, Thresholds | Bundle]
+"""What a match needs of a leaf: attribute, types of its values, search, thresholds, tail, items; and the leaf."""
 
 
 class Selection:
@@ -44,6 +40,7 @@ class Selection:
     """
 
     __slots__ = (
+        "_all_rows",
         "_boxes",
         "_empty",
         "_groups",
@@ -52,6 +49,7 @@ class Selection:
         "_listed",
         "_lists",
         "_other_rows",
+        "_present",
         "_rows",
         "_tried",
         "more",
@@ -62,11 +60,11 @@ class Selection:
         self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = (), bundles: Bundles | None = None
     ) -> None:
         listed: list[Listed] = []
+        present: list[tuple[str, bool, Listed]] = []
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
         tried: list[Tried] = []
-        rows: dict[tuple[str, bool], list[Row]] = {}
-        other_rows: dict[tuple[str, bool], list[Row]] = {}
+        other_rows: list[tuple[int, _Row]] = []
         alike: dict[Any, list[Thresholds]] = {}
         for leaf in leaves:
             name: Any
@@ -75,37 +73,44 @@ class Selection:
                 if bucket == SINGLE:
                     alike.setdefault(name, []).append(leaf)
                 else:
-                    other_rows.setdefault(_place(name), []).append(leaf.row or leaf.make_row())
+                    other_rows.append((bucket, _row(name, leaf)))
             elif isinstance(leaf, Boxes):
                 boxes.append((bucket, leaf))
             elif isinstance(leaf, Tried):
                 tried.append(leaf)
             elif name.path is None and bucket == SINGLE:
                 listed.append(leaf)
+            elif bucket == SINGLE:
+                present.append((name.path, name.present, leaf))
             else:
                 lists.append((name.path, name.present, bucket, leaf))
-        for name, several in alike.items():
-            made = [leaf.row or leaf.make_row() for leaf in several] if bundles is None else bundles.rows(several)
-            rows.setdefault(_place(name), []).extend(made)
-        self._lead = _take_largest(rows)
-        self._rows = _laid_out(rows)
-        self._other_rows = _laid_out(other_rows)
+        rows = [
+            _row(name, leaf)
+            for name, several in alike.items()
+            for leaf in (several if bundles is None else bundles.join(several))
+        ]
+        rows.sort(key=_row_size)
+        self._lead = rows[-1] if rows else None
+        self._all_rows = tuple(rows)
+        self._rows = tuple(rows[:-1])
+        self._other_rows = tuple(other_rows)
         self._listed = tuple(listed)
+        self._present = tuple(present)
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried = tuple(tried)
         self._groups = tuple(groups)
         self._empty = empty
         self._joined = tuple([leaf.items for leaf in sorted(listed, key=len)])
-        self.more = bool(lists or boxes or tried or groups or other_rows)
-        others = listed or lists or tried or groups or self._lead or other_rows
+        self.more = bool(lists or boxes or groups or other_rows)
+        others = listed or present or lists or tried or groups or self._lead or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
         """The boxes, if there is nothing else: their answer is the whole answer."""
 
     def first(self, get: Get) -> Items:
         """Return the ids of the largest leaf of one bound, in a container of the caller's own."""
         if self._lead is not None:
-            (_, search, thresholds, tail, items, _), path, types = self._lead
+            path, types, search, thresholds, tail, items, _ = self._lead
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
                 cut = search(thresholds, value)
@@ -113,33 +118,33 @@ class Selection:
         return self._empty[:]
 
     def collect(self, get: Get, out: Items) -> None:
-        """Add the ids of the other leaves of which each id comes once, and which need no more than a bound."""
-        for path, types, rows in self._rows:
+        """Add the ids of the other leaves of which each id comes once, but for boxes and groups."""
+        for path, types, search, thresholds, tail, items, _ in self._rows:
             value = get(path)
             # NaN is not equal to itself.
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                for _, search, thresholds, tail, items, _ in rows:
-                    cut = search(thresholds, value)
-                    out += items[cut:] if tail else items[:cut]
+                cut = search(thresholds, value)
+                out += items[cut:] if tail else items[:cut]
+        for tried in self._tried:
+            out += tried.find(get)[0]
+        for path, present, listed in self._present:
+            if (get(path) is not None) is present:
+                out += listed.items
         for items in self._joined:
             out += items
 
     def collect_more(self, get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0) -> None:
         """Add what is in the other leaves; if asked to, postpone those of many boxes for publication `number`."""
-        for path, types, rows in self._other_rows:
+        for bucket, (path, types, search, thresholds, tail, items, _) in self._other_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                for bucket, search, thresholds, tail, items, _ in rows:
-                    cut = search(thresholds, value)
-                    pool = pools[bucket]
-                    pool += items[cut:] if tail else items[:cut]
+                cut = search(thresholds, value)
+                pool = pools[bucket]
+                pool += items[cut:] if tail else items[:cut]
         for place, present, bucket, listed in self._lists:
             if place is None or (get(place) is not None) is present:
                 pool = pools[bucket]
                 pool += listed.items
-        for tried in self._tried:
-            pool = pools[SINGLE]
-            pool += tried.find(get)[0]
         for bucket, boxes in self._boxes:
             if postponed is not None and boxes.are_many:
                 postponed.setdefault(boxes, []).append(number)
@@ -159,40 +164,36 @@ class Selection:
 
     def reach(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
         """Return `mask` with the destinations that match, as soon as it is `full`; candidates are for later."""
-        for leaf in self._listed:
-            mask |= leaf.mask()
+        for plain in self._listed:
+            mask |= plain.mask()
             if mask == full:
                 return mask
-        if self._lead is not None:
-            row, path, types = self._lead
+        for path, types, _, _, _, _, leaf in self._all_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                mask |= row[-1].mask(value)
-        for path, types, rows in self._rows:
-            value = get(path)
-            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                for row in rows:
-                    mask |= row[-1].mask(value)
+                mask |= leaf.mask(value)
+        for tried in self._tried:
+            mask |= tried.find(get)[1]
+        for path, present, listed in self._present:
+            if (get(path) is not None) is present:
+                mask |= listed.mask()
         return self._reach_more(get, mask, full, candidates) if self.more and mask != full else mask
 
     def _reach_more(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
-        for path, types, rows in self._other_rows:
+        for bucket, (path, types, search, thresholds, tail, items, leaf) in self._other_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                for bucket, search, thresholds, tail, items, leaf in rows:
-                    if bucket == CHECKED:
-                        cut = search(thresholds, value)
-                        candidates += items[cut:] if tail else items[:cut]
-                    else:
-                        mask |= leaf.mask(value)
+                if bucket == CHECKED:
+                    cut = search(thresholds, value)
+                    candidates += items[cut:] if tail else items[:cut]
+                else:
+                    mask |= leaf.mask(value)
         for place, present, bucket, listed in self._lists:
             if place is None or (get(place) is not None) is present:
                 if bucket == CHECKED:
                     candidates += listed.items
                 else:
                     mask |= listed.mask()
-        for tried in self._tried:
-            mask |= tried.find(get)[1]
         return self._reach_boxes(get, mask, full, candidates) if self._boxes or self._groups else mask
 
     def _reach_boxes(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
@@ -209,18 +210,20 @@ class Selection:
     def size_bytes(self) -> int:
         """Return the memory it takes, without the leaves."""
         tuples = (
+            self._all_rows,
             self._rows,
             self._other_rows,
             self._listed,
+            self._present,
             self._lists,
             self._boxes,
             self._tried,
             self._groups,
             self._joined,
         )
-        inner = (each for several in (self._lists, self._boxes, self._groups) for each in several)
-        rows = (part for row in (*self._rows, *self._other_rows) for part in (row, row[2]))
-        return sum(map(getsizeof, (self, *filter(None, (self._lead, *tuples)), *inner, *rows)))
+        inner = (each for several in (self._present, self._lists, self._boxes, self._groups) for each in several)
+        rows = (*self._all_rows, *self._other_rows, *(row for _, row in self._other_rows))
+        return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
 
 
 Group = tuple[str | None, Checks, Callable[[], Selection]]
@@ -268,27 +271,13 @@ def conclude(get: Get, pools: Pools) -> None:
     out.frombytes(ordered[first].tobytes())
 
 
-def _place(leaf: ThresholdLeaf) -> tuple[str, bool]:
-    return leaf.path, leaf.kind == "string"
+def _row(name: ThresholdLeaf, leaf: Thresholds | Bundle) -> _Row:
+    types = _TEXTS if name.kind == "string" else NUMBERS
+    return name.path, types, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
 
 
-def _laid_out(rows: dict[tuple[str, bool], list[Row]]) -> _Rows:
-    return tuple([(path, _TEXTS if of_texts else NUMBERS, tuple(each)) for (path, of_texts), each in rows.items()])
-
-
-def _take_largest(rows: dict[tuple[str, bool], list[Row]]) -> _Lead | None:
-    """Take the largest row out of those by attribute."""
-    if not rows:
-        return None
-    (path, of_texts), row = max(((place, row) for place, each in rows.items() for row in each), key=_row_size)
-    rows[path, of_texts] = [each for each in rows[path, of_texts] if each is not row]
-    if not rows[path, of_texts]:
-        del rows[path, of_texts]
-    return row, path, _TEXTS if of_texts else NUMBERS
-
-
-def _row_size(placed: tuple[tuple[str, bool], Row]) -> int:
-    return len(placed[1][4])
+def _row_size(row: _Row) -> int:
+    return len(row[5])
 
 
 def lead_of(checks: Checks) -> str | None:

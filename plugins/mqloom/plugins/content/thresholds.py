@@ -9,7 +9,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import CHECKED, Entry, Item, Items, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Entry, Item, LeafName, Mask, container, number_of
 from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 8192
@@ -42,7 +42,6 @@ class Thresholds:
         "items",
         "name",
         "node",
-        "row",
         "search",
         "tail",
         "thresholds",
@@ -56,7 +55,6 @@ class Thresholds:
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(native and name[1] != CHECKED)
-        self.row: Row | None = None
         self.bundles: list[Any] | None = None
         """Who has a copy of what is here, and must be told of every change."""
         self._entries: list[Entry] = []
@@ -123,12 +121,6 @@ class Thresholds:
     def turn(self) -> None:
         """Hold ids of any type from now on."""
         self.items = list(self.items)
-        self.row = None
-
-    def make_row(self) -> "Row":
-        """Return the leaf's row, made when first asked for. To forget the leaf one has to forget its row."""
-        self.row = self.name[1], self.search, self.thresholds, self.tail, self.items, self
-        return self.row
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
@@ -171,7 +163,6 @@ class Thresholds:
     def size_bytes(self) -> int:
         """Return the memory it takes, with the thresholds, without the ids."""
         size = sum(map(getsizeof, (self, self.thresholds, self.items, self._entries)))
-        size += 0 if self.row is None else getsizeof(self.row)
         if isinstance(self.thresholds, list):
             size += sum(map(getsizeof, self.thresholds))
         if self._loosest is not None:
@@ -179,7 +170,3 @@ class Thresholds:
         if self._steps is not None:
             size += sum(map(getsizeof, (self._steps, *self._steps, *self._steps[1])))
         return size
-
-
-Row = tuple[int, Callable[[Any, Any], int], Any, bool, Items, Any]
-"""What a match needs of a leaf, or of a bundle of them: bucket, search, thresholds, tail, items; and itself."""

@@ -6,7 +6,8 @@ other.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
+from collections.abc import Callable
 from sys import getsizeof
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ _ROW: Final = 2 * TRIED_MAX
 
 _NONE: Final = -1
 """The cut of a value that is no number: no bound holds."""
+
+_Search = Callable[[Any, Any], int]
 
 Cell = tuple[Items, Mask]
 """What matches in a cell: the ids, not to be changed, and their destinations."""
@@ -56,7 +59,6 @@ class Tried:
         self.node = node
         (path, operator), (path_2, operator_2) = leaf.bounds
         (search, tail), (search_2, tail_2) = SEARCH[operator], SEARCH[operator_2]
-        self._asked = path, search, path_2, search_2
         self._tails = tail, tail_2
         self._every = leaf.every
         self._native = native
@@ -66,6 +68,7 @@ class Tried:
         self._second = array("d")
         """The bounds of all, sorted."""
         self._cells: dict[int, Cell] = {}
+        self._asked = path, search, self._first, path_2, search_2, self._second, self._cells.get
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -74,19 +77,18 @@ class Tried:
         """Take an item in; return what `remove` will need."""
         self._rows.append((item, *bounds))
         self._entries.append(entry)
-        self._arrange()
+        insort(self._first, bounds[0])
+        insort(self._second, bounds[1])
+        self._cells.clear()
         return None
 
     def remove(self, entry: Entry, _argument: Any) -> None:
         """Forget an entry's item."""
         index = bisect_left(self._entries, entry.number, key=number_of)
         assert self._entries[index] is entry
+        _, first, second = self._rows[index]
         del self._entries[index], self._rows[index]
-        self._arrange()
-
-    def _arrange(self) -> None:
-        self._first = array("d", sorted([row[1] for row in self._rows]))
-        self._second = array("d", sorted([row[2] for row in self._rows]))
+        del self._first[bisect_left(self._first, first)], self._second[bisect_left(self._second, second)]
         self._cells.clear()
 
     def settle(self) -> None:
@@ -99,20 +101,13 @@ class Tried:
 
     def find(self, get: Get) -> Cell:
         """Return what matches."""
-        path, search, path_2, search_2 = self._asked
+        path, search, first, path_2, search_2, second, known = self._asked
         one = get(path)
-        cut = search(self._first, one) if one.__class__ in NUMBERS and one == one else self._cut(0, one)  # noqa: PLR0124
+        cut = search(first, one) if one.__class__ in NUMBERS and one == one else _cut(search, first, one)  # noqa: PLR0124
         two = get(path_2)
-        cut_2 = search_2(self._second, two) if two.__class__ in NUMBERS and two == two else self._cut(1, two)  # noqa: PLR0124
-        cell = self._cells.get(cut * _ROW + cut_2)
+        cut_2 = search_2(second, two) if two.__class__ in NUMBERS and two == two else _cut(search_2, second, two)  # noqa: PLR0124
+        cell = known(cut * _ROW + cut_2)
         return self._fill(cut, cut_2) if cell is None else cell
-
-    def _cut(self, side: int, value: Any) -> int:
-        """Return where a value that is nobody's usual number cuts the bounds; NaN is not equal to itself."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124
-            return _NONE
-        _, search, _, search_2 = self._asked
-        return search_2(self._second, value) if side else search(self._first, value)
 
     def _fill(self, cut: int, cut_2: int) -> Cell:
         """Try each with the values of a cell."""
@@ -141,3 +136,10 @@ def _holding(bounds: "array[float]", cut: int, tail: bool) -> frozenset[float]:
     if cut == _NONE:
         return frozenset()
     return frozenset(bounds[cut:] if tail else bounds[:cut])
+
+
+def _cut(search: _Search, bounds: "array[float]", value: Any) -> int:
+    """Return where a value that is nobody's usual number cuts the bounds; NaN is not equal to itself."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124
+        return _NONE
+    return search(bounds, value)
