@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from mqloom.plugins.content import Engine, Filter
-from mqloom.plugins.content.tried import CELLS_MAX, TRIED_MAX
+from mqloom.plugins.content.tried import TRIED_MAX
 
 
 class Level(enum.IntEnum):
@@ -32,7 +32,6 @@ def test_they_match_as_each_by_itself_says(joined: str, operators: tuple[str, st
         filters[number] = Filter.parse(f"key = 1 AND {bounds}")
         engine.add(number, filters[number], number % 3)
     pairs = list(product(VALUES + AWKWARD, repeat=2))
-    assert len(pairs) > CELLS_MAX
     for _ in range(2):
         for a, b in randomness.sample(pairs, len(pairs)):
             event = {"key": 1, "a": a, "b": b}

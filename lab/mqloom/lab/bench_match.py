@@ -16,7 +16,17 @@ from typing import Final
 
 from mqloom.lab.bench_checks import Disagreement, Truth
 from mqloom.lab.bench_costs import Costs, Memory, build_engine, fill, measure_costs, measure_memory
-from mqloom.lab.peers import OUR_MODES, OURS, ContentEngine, Lap, Peer, PeerMissingError, our_peers, text_id
+from mqloom.lab.peers import (
+    OUR_MODES,
+    OURS,
+    ContentEngine,
+    Lap,
+    Peer,
+    PeerMissingError,
+    PureOneByOne,
+    our_peers,
+    text_id,
+)
 from mqloom.lab.peers_python import BruteForce, NumpyScan
 from mqloom.lab.peers_trees import BoostPeer, RTreeBatched, RTreePeer, compile_boost
 from mqloom.lab.workloads import Workload, build_workload
@@ -54,7 +64,8 @@ class Plan:
     @property
     def steps(self) -> int:
         """About how many times `Tell` is called."""
-        peers = len(OUR_MODES) + (6 if self.workload == "box" else 3) - len(self.without)
+        others = {"box": 6, "mixed": 4}.get(self.workload, 3)
+        peers = len(OUR_MODES) + others - len(self.without)
         return 9 + (self.rounds + 1) * peers
 
 
@@ -113,6 +124,8 @@ def measure(
         tell("check")
         truth = Truth(workload, random.Random(plan.seed), BRUTE_FORCE_MAX)  # noqa: S311 - a sample, not a secret
         wrong = truth.compare(peers)
+        if plan.workload == "mixed":
+            peers.append(_pure(plan, make_engine))
         laps = _race(plan, peers, tell)
         tell("inserts and deletes")
         costs = measure_costs(engine, workload, build, random.Random(plan.seed))  # noqa: S311 - as above
@@ -132,6 +145,14 @@ def measure(
         rounds=len(laps[0]),
         missing=taking_part.missing,
     )
+
+
+def _pure(plan: Plan, make_engine: Callable[[], ContentEngine]) -> Peer:
+    """Return our engine with as many filters of which none is unusual, for comparison in the same run."""
+    workload = build_workload("stock", plan.subscriptions, plan.events, plan.seed)
+    engine = make_engine()
+    fill(engine, workload)
+    return PureOneByOne(engine, workload.events)
 
 
 def _others(plan: Plan, workload: Workload, stack: ExitStack, folder: Path, tell: Tell) -> _Field:

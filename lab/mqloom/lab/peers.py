@@ -147,6 +147,12 @@ class OneByOne(_Ours):
         return map(self._engine.match, events)
 
 
+class PureOneByOne(OneByOne):
+    """An engine with the workload that a mixed one is compared with, one event at a time."""
+
+    mode = "one by one, stock alone"
+
+
 class Batched(_Ours):
     """Our engine, a batch of events at a time."""
 

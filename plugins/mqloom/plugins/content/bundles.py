@@ -18,7 +18,7 @@ BUNDLED_MAX: Final = 256
 class Bundle:
     """Leaves that ask the same of the same attribute."""
 
-    __slots__ = ("_leaves", "items", "search", "tail", "thresholds")
+    __slots__ = ("_leaves", "items", "row", "search", "tail", "thresholds")
 
     def __init__(self, leaves: Sequence[Thresholds]) -> None:
         pairs = [pair for leaf in leaves for pair in zip(leaf.thresholds, leaf.items, strict=True)]
@@ -30,6 +30,7 @@ class Bundle:
         for threshold, item in pairs:
             self.thresholds.append(threshold)
             self.items.append(item)
+        self.row: Any = None
         self.search = first.search
         self.tail = first.tail
         for leaf in leaves:

@@ -53,6 +53,8 @@ class Node:
     def drop(self, gone: LeafObject) -> None:
         """Forget a leaf that has become empty."""
         del self.leaves[gone.name]
+        if isinstance(gone, Thresholds):
+            gone.row = None  # it holds the leaf in turn
         self._selection = None
 
     def grow_group(self, checks: Checks) -> "Node":

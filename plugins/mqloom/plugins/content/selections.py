@@ -60,7 +60,7 @@ class Selection:
         self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = (), bundles: Bundles | None = None
     ) -> None:
         listed: list[Listed] = []
-        present: list[tuple[str, bool, Listed]] = []
+        present: dict[str, tuple[list[Listed], list[Listed]]] = {}
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
         tried: list[Tried] = []
@@ -81,7 +81,7 @@ class Selection:
             elif name.path is None and bucket == SINGLE:
                 listed.append(leaf)
             elif bucket == SINGLE:
-                present.append((name.path, name.present, leaf))
+                present.setdefault(name.path, ([], []))[name.present].append(leaf)
             else:
                 lists.append((name.path, name.present, bucket, leaf))
         rows = [
@@ -95,7 +95,7 @@ class Selection:
         self._rows = tuple(rows[:-1])
         self._other_rows = tuple(other_rows)
         self._listed = tuple(listed)
-        self._present = tuple(present)
+        self._present = tuple([(path, tuple(without), tuple(with_it)) for path, (without, with_it) in present.items()])
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried = tuple(tried)
@@ -126,9 +126,9 @@ class Selection:
                 cut = search(thresholds, value)
                 out += items[cut:] if tail else items[:cut]
         for tried in self._tried:
-            out += tried.find(get)[0]
-        for path, present, listed in self._present:
-            if (get(path) is not None) is present:
+            tried.collect(get, out)
+        for path, without, with_it in self._present:
+            for listed in without if get(path) is None else with_it:
                 out += listed.items
         for items in self._joined:
             out += items
@@ -173,9 +173,9 @@ class Selection:
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
                 mask |= leaf.mask(value)
         for tried in self._tried:
-            mask |= tried.find(get)[1]
-        for path, present, listed in self._present:
-            if (get(path) is not None) is present:
+            mask |= tried.mask(get)
+        for path, without, with_it in self._present:
+            for listed in without if get(path) is None else with_it:
                 mask |= listed.mask()
         return self._reach_more(get, mask, full, candidates) if self.more and mask != full else mask
 
@@ -272,8 +272,11 @@ def conclude(get: Get, pools: Pools) -> None:
 
 
 def _row(name: ThresholdLeaf, leaf: Thresholds | Bundle) -> _Row:
-    types = _TEXTS if name.kind == "string" else NUMBERS
-    return name.path, types, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
+    if leaf.row is None:
+        types = _TEXTS if name.kind == "string" else NUMBERS
+        leaf.row = name.path, types, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
+    row: _Row = leaf.row
+    return row
 
 
 def _row_size(row: _Row) -> int:

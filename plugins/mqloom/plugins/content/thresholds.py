@@ -22,7 +22,7 @@ _FEW: Final = 16
 _FEW_SHARE: Final = 64
 """So many waiting ones, or one in so many of those there are, are inserted one by one."""
 
-SEARCH: Final[dict[Operator, tuple[Callable[[Any, Any], int], bool]]] = {
+SEARCH: Final[dict[Operator, tuple[Callable[..., int], bool]]] = {
     ">": (bisect_left, False),
     ">=": (bisect_right, False),
     "<": (bisect_right, True),
@@ -42,6 +42,7 @@ class Thresholds:
         "items",
         "name",
         "node",
+        "row",
         "search",
         "tail",
         "thresholds",
@@ -55,6 +56,8 @@ class Thresholds:
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
         self.items = container(native and name[1] != CHECKED)
+        self.row: Any = None
+        """What selections keep of it: if they share it, it may stay in the processor's cache."""
         self.bundles: list[Any] | None = None
         """Who has a copy of what is here, and must be told of every change."""
         self._entries: list[Entry] = []
@@ -121,6 +124,7 @@ class Thresholds:
     def turn(self) -> None:
         """Hold ids of any type from now on."""
         self.items = list(self.items)
+        self.row = None
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""
