@@ -10,6 +10,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control, Message
 from mqloom.gateway.controls import Controls
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import (
     Agent,
     AgentEffect,
@@ -51,8 +52,9 @@ class Room:
     def __init__(self, *agents: Agent) -> None:
         self.counters = Counters()
         self.outbox = Outbox()
-        overlay = TreeOverlay(US, [A, B, C])
-        self.controls = Controls(US, 1, agents, overlay, self.outbox, Journal(self.counters))
+        journal = Journal(self.counters)
+        overlay = GuardedOverlay(US, TreeOverlay(US, [A, B, C]), [A, B, C], journal)
+        self.controls = Controls(US, 1, agents, overlay, self.outbox, journal)
 
     def told(self) -> dict[str, list[Message]]:
         return {neighbour: messages for neighbour, messages in self.outbox.drain().items() if messages}

@@ -73,7 +73,7 @@ def test_no_hook_is_documented_that_does_not_exist() -> None:
 def test_every_type_that_plugins_use_is_documented() -> None:
     classes = {name for name, kind in vars(interfaces).items() if inspect.isclass(kind)}
     own = {name for name in classes if getattr(interfaces, name).__module__ == interfaces.__name__}
-    aliases = {"Attributes", "Settings", "AgentEvent", "AgentEffect"}
+    aliases = {"Attributes", "Settings", "AgentEvent", "AgentEffect", "OverlayEvent", "OverlayEffect"}
     assert {row[0].strip("`") for row in rows(section("hooks.md", "Types"))} == own | aliases
 
 

@@ -12,8 +12,10 @@ from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed, Message
 from mqloom.gateway import flushes as flushes_module
 from mqloom.gateway.flushes import RELAYS_MAX, Flushes
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.soft_links import SoftLinks
 from mqloom.plugins.tree_overlay import TreeOverlay
 
 A, B, C, US = (GatewayId(name) for name in ("A", "B", "C", "US"))
@@ -35,7 +37,10 @@ class Waves:
         self.name = name
         self.counters = Counters()
         self.outbox = Outbox()
-        self.flushes = Flushes(name, 1, TreeOverlay(name, neighbours), self.outbox, Journal(self.counters))
+        journal = Journal(self.counters)
+        overlay = GuardedOverlay(name, TreeOverlay(name, neighbours), neighbours, journal)
+        self.soft_links = SoftLinks(name, 1, journal)
+        self.flushes = Flushes(name, 1, overlay, self.soft_links, self.outbox, journal)
         for neighbour in neighbours if reached else ():
             self.flushes.reach(neighbour)
 

@@ -7,7 +7,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
 
-A, B, C = (GatewayId(name) for name in "ABC")
+A, B, C, US = (GatewayId(name) for name in "ABCU")
 
 
 class Answering:
@@ -27,12 +27,12 @@ class Answering:
 
 def guarded(answer: object) -> tuple[GuardedOverlay, Counters]:
     counters = Counters()
-    return GuardedOverlay(Answering(answer), [A, B, C], Journal(counters)), counters
+    return GuardedOverlay(US, Answering(answer), [A, B, C], Journal(counters)), counters
 
 
 def test_a_good_answer_is_taken_as_it_is() -> None:
     overlay, counters = guarded([C, A])
-    assert overlay.spread(None) == overlay.route({A}, B) == [C, A]
+    assert overlay.spread(None) == overlay.route({A}, B, tuple) == [C, A]
     assert counters.snapshot() == {}
 
 
@@ -41,5 +41,5 @@ def test_without_a_good_answer_the_primary_links_serve(answer: object) -> None:
     overlay, counters = guarded(answer)
     assert overlay.spread(None) == [A, B, C]
     assert overlay.spread(B) == [A, C]
-    assert overlay.route({C, B}, B) == [C]
+    assert overlay.route({GatewayId("FAR")}, B, lambda: {C, B}) == [C]
     assert counters.reasons("plugin_failures") == {"overlay": 3}

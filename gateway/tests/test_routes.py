@@ -7,6 +7,7 @@ from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Message, Synced, Withdraw
 from mqloom.core.subscription import Subscription
 from mqloom.gateway import routes as routes_module
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.routes import Routes
@@ -30,8 +31,9 @@ class Table:
         self.outbox = Outbox()
         self.matcher = ScanMatcher()
         neighbours = [A, B, C]
-        overlay = TreeOverlay(US, neighbours)
-        self.routes = Routes(neighbours, self.matcher, overlay, self.outbox, Journal(self.counters))
+        journal = Journal(self.counters)
+        overlay = GuardedOverlay(US, TreeOverlay(US, neighbours), neighbours, journal)
+        self.routes = Routes(neighbours, self.matcher, overlay, self.outbox, journal)
         if opened:
             for neighbour in neighbours:
                 self.routes.open_link(neighbour)

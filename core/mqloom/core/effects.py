@@ -73,6 +73,18 @@ class SendFrame(Struct, frozen=True, kw_only=True, gc=False):
     urgent: bool = False
 
 
+class OpenLink(Struct, frozen=True, kw_only=True):
+    """Connect to the broker of a gateway that is no neighbour, and stay connected: as for a neighbour, one way."""
+
+    neighbour: GatewayId
+
+
+class CloseLink(Struct, frozen=True, kw_only=True):
+    """Give up the connection that OpenLink asked for."""
+
+    neighbour: GatewayId
+
+
 class WakeAt(Struct, frozen=True, kw_only=True):
     """Send Woke at this time; a later WakeAt replaces an earlier one."""
 
@@ -97,6 +109,8 @@ Effect = (
     | AcknowledgeParked
     | SendAck
     | SendFrame
+    | OpenLink
+    | CloseLink
     | WakeAt
     | Log
 )

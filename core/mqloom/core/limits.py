@@ -35,6 +35,9 @@ HOPS_MAX: Final = 64
 CONTROL_BYTES_MAX: Final = 64 * 1024
 """The body of one control publication; an agent that sends a larger one is refused."""
 
+TOLD_BYTES_MAX: Final = 64 * 1024
+"""What an overlay tells a neighbour in one message; an overlay that says more is refused."""
+
 CONTROL_HOPS_MAX: Final = 64
 """The largest time to live of a control publication."""
 
@@ -70,6 +73,13 @@ ASK_S: Final = 5.0
 FLOW_QUEUE_MAX: Final = 4_096
 """Publications that wait for a neighbour in memory; past that those of QoS 1 are parked on our own broker, and those of
 QoS 0 dropped, and counted."""
+
+SOFT_LINKS_MAX: Final = 256
+"""Soft links of one gateway; an overlay that wants more is refused."""
+
+GUESTS_MAX: Final = 1_024
+"""Gateways that have soft links to us, as far as we remember; past that the one unheard of for longest is forgotten,
+and begins anew."""
 
 LOCAL_WINDOW: Final = 4_096
 """Messages on their way to our own broker; more wait. A driver takes at least so many."""

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mqloom.core.ids import Conversation, GatewayName, Number, SubscriptionKey
-from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX, FILTER_TEXT_MAX
+from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX, FILTER_TEXT_MAX, TOLD_BYTES_MAX
 from mqloom.core.publication import Publication, TopicText
 
 
@@ -24,11 +24,16 @@ class Hello(Struct, frozen=True, array_like=True, tag=2, gc=False):
 
 
 class Announce(Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """Somebody on the sender's side wants this; answered by Established."""
+    """Somebody on the sender's side wants this; answered by Established.
+
+    The anchor is a gateway on the way to the subscriber, further than the sender if there is one. The same key again,
+    with another anchor, replaces the one before.
+    """
 
     key: SubscriptionKey
     topics: TopicText
     where: Annotated[str, Meta(max_length=FILTER_TEXT_MAX)]
+    anchor: GatewayName | None = None
 
 
 class Synced(Struct, frozen=True, array_like=True, tag=4, gc=False):
@@ -75,4 +80,10 @@ class Control(Struct, frozen=True, array_like=True, tag=9, gc=False):
     body: Annotated[bytes, Meta(max_length=CONTROL_BYTES_MAX)]
 
 
-Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control
+class Told(Struct, frozen=True, array_like=True, tag=10, gc=False):
+    """What the sender's overlay tells the receiver's."""
+
+    body: Annotated[bytes, Meta(max_length=TOLD_BYTES_MAX)]
+
+
+Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control | Told

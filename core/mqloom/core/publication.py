@@ -64,13 +64,13 @@ class Publication(Struct, frozen=True, array_like=True, tag=1, gc=False):
         """The publication's identity, the same on its whole way."""
         return PublicationId(self.origin, self.epoch, self.sequence)
 
-    def one_hop_further(self) -> "Publication":
-        """Return what goes out on a link: the same publication, one hop older."""
+    def one_hop_further(self, *, is_marked: bool = True) -> "Publication":
+        """Return what goes out on a link: the same publication, one hop older; without its mark if that is wrong."""
         return Publication(
             self.origin,
             self.epoch,
             self.sequence,
-            self.low_water,
+            self.low_water if is_marked else 0,
             self.hops + 1,
             self.topic,
             self.payload,

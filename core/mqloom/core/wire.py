@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayName, Number
 from mqloom.core.limits import ACK_PLACES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
-from mqloom.core.messages import Announce, Control, Message
+from mqloom.core.messages import Announce, Control, Message, Told
 from mqloom.core.publication import Publication
 
 VERSION: Final = 1
@@ -115,4 +115,4 @@ def weight_of(message: Message) -> int:
         return len(message.payload) + 4 * (len(message.topic) + len(message.content_type) + properties)
     if isinstance(message, Announce):
         return 4 * (len(message.topics) + len(message.where))
-    return len(message.body) if isinstance(message, Control) else 0
+    return len(message.body) if isinstance(message, Control | Told) else 0

@@ -2,13 +2,14 @@
 
 import logging
 import os
+from functools import partial
 
 from mqloom.core.counters import Counters
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation
-from mqloom.gateway.drivers.gateway import GatewayDriver
+from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.subscribers import Standing
@@ -44,7 +45,10 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             epoch=epoch,
             neighbours=neighbours,
             matcher=manager.matchers()[configuration.federation.matcher].build(),
-            overlay=manager.overlays()[configuration.federation.overlay].build(gateway, neighbours),
+            overlay=manager.overlays()[configuration.federation.overlay].build(
+                gateway, neighbours, configuration.overlay_settings(gateway)
+            ),
+            peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
             codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
             agents=manager.agents(gateway),
             admit=admit,
@@ -63,12 +67,23 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
         build_node,
         gateway,
         manager.adapters()[broker.adapter].build(address),
-        address,
-        {other: _address(configuration, configuration.broker(other)) for other in neighbours},
+        Addresses(
+            address,
+            {other: _address(configuration, configuration.broker(other)) for other in neighbours},
+            partial(_address_of, configuration),
+        ),
         configuration.federation.data,
         sink,
         configuration.federation.telemetry_s,
     )
+
+
+def _address_of(configuration: Configuration, gateway: GatewayId) -> BrokerAddress | None:
+    """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
+    try:
+        return _address(configuration, configuration.broker(gateway))
+    except ConfigurationError:
+        return None
 
 
 def _address(configuration: Configuration, broker: BrokerTable) -> BrokerAddress:

@@ -297,3 +297,21 @@ def _choice_problems(draft: Draft, manager: Manager) -> Iterator[str]:
     for place, name, offered in choices:
         if name not in offered:
             yield f"{place}: no plugin offers {name!r}; {nearest(name, offered)}"
+    yield from _overlay_problems(draft, manager)
+
+
+def _overlay_problems(draft: Draft, manager: Manager) -> Iterator[str]:
+    """What the overlay says of its settings."""
+    kind = None if draft.federation is None else manager.overlays().get(draft.federation.overlay)
+    if kind is None or draft.federation is None:
+        return
+    places = [("federation.overlay_settings", GatewayId("any"), draft.federation.overlay_settings)]
+    for place, broker, _ in draft.brokers:
+        if broker is not None and broker.overlay_settings:
+            settings = draft.federation.overlay_settings | broker.overlay_settings
+            places.append((f"{place}.overlay_settings", broker.id, settings))
+    for place, gateway, settings in places:
+        try:
+            kind.build(gateway, (), settings)
+        except ValueError as error:
+            yield f"{place}: {error}"

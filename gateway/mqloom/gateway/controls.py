@@ -7,13 +7,13 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import AGENT_RETRY_S, CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control
 from mqloom.core.seen import Seen
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import (
     Agent,
     AgentEffect,
     AgentEvent,
     AgentWoke,
     ControlReceived,
-    Overlay,
     PublishControl,
     WakeAgentAt,
 )
@@ -29,7 +29,7 @@ class Controls:
         gateway: GatewayId,
         epoch: int,
         agents: Sequence[Agent],
-        overlay: Overlay,
+        overlay: GuardedOverlay,
         outbox: Outbox,
         journal: Journal,
     ) -> None:

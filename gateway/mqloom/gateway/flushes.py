@@ -4,21 +4,24 @@ Theory of operation. Publications that entered anywhere before somebody unsubscr
 gateway of the unsubscriber first sends Flush to its neighbours, who pass it on; the last ones answer Flushed, and a
 gateway answers when all it asked have. Links are in order, hence everything that entered before the wave came by
 arrives before the answer. Then the subscription is removed.
+What we sent over soft links before the wave came by is not in order with the answer. So the answer waits until that has
+been taken care of, which it is when it has arrived; or has been given back, and then goes before the answer.
 
 One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
 not waited for, and after FLUSH_DEADLINE_S nobody is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed
-from mqloom.gateway.interfaces import Overlay
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.soft_links import SoftLinks
 
 RELAYS_MAX: Final = 4_096
 """Waves of other gateways in our hands; past that the oldest is let go, and its gateway's deadline ends it."""
@@ -26,21 +29,31 @@ RELAYS_MAX: Final = 4_096
 
 @dataclass(slots=True)
 class _Wave:
-    """Somebody's Flush: who asked us (None: ourselves), and who has not answered us."""
+    """Somebody's Flush: who asked us (None: ourselves), who has not answered us, and how far soft links must come."""
 
     asked_by: GatewayId | None
     number: int
     epoch: int
     waiting: set[GatewayId]
+    marks: dict[GatewayId, int] = field(default_factory=dict)
 
 
 class Flushes:
     """The waves of one gateway: its own, and those it passes on."""
 
-    def __init__(self, gateway: GatewayId, epoch: int, overlay: Overlay, outbox: Outbox, journal: Journal) -> None:
+    def __init__(
+        self,
+        gateway: GatewayId,
+        epoch: int,
+        overlay: GuardedOverlay,
+        soft_links: SoftLinks,
+        outbox: Outbox,
+        journal: Journal,
+    ) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._overlay = overlay
+        self._soft_links = soft_links
         self._outbox = outbox
         self._journal = journal
         self._reachable: set[GatewayId] = set()
@@ -66,9 +79,9 @@ class Flushes:
         if self._is_here_already(sender, flush):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
-        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
+        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender), self._soft_links.marks())
         self._relayed.pop(flush.gateway, None)
-        if not wave.waiting:
+        if self._is_done(wave):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
         if len(self._relayed) >= RELAYS_MAX:
@@ -83,6 +96,11 @@ class Flushes:
         wave = self._own if flushed.gateway == self._gateway else self._relayed.get(flushed.gateway)
         if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
             wave.waiting.discard(sender)
+            self._settle(now)
+
+    def advance(self, now: float) -> None:
+        """Soft links may have come further."""
+        if any(wave.marks for wave in self._relayed.values()):
             self._settle(now)
 
     def reach(self, neighbour: GatewayId) -> None:
@@ -120,7 +138,7 @@ class Flushes:
     def check(self) -> None:
         """State the invariants: no wave without somebody to wait for, nothing waiting without a wave."""
         assert self._own is None or self._own.waiting
-        assert all(wave.waiting for wave in self._relayed.values())
+        assert not any(self._is_done(wave) for wave in self._relayed.values())
         assert self._own is not None or not (self._closing or self._next)
         assert (self._own is None) == (self._deadline is None)
 
@@ -138,7 +156,7 @@ class Flushes:
 
     def _settle(self, now: float) -> None:
         """Answer or finish every wave that waits for nobody."""
-        for origin in [origin for origin, wave in self._relayed.items() if not wave.waiting]:
+        for origin in [origin for origin, wave in self._relayed.items() if self._is_done(wave)]:
             wave = self._relayed.pop(origin)
             assert wave.asked_by is not None
             self._outbox.post(wave.asked_by, [Flushed(origin, wave.epoch, wave.number)])
@@ -148,6 +166,11 @@ class Flushes:
             self._own = None
             self._deadline = None
             self._begin(now)
+
+    def _is_done(self, wave: _Wave) -> bool:
+        if wave.marks and self._soft_links.have_passed(wave.marks):
+            wave.marks = {}
+        return not wave.waiting and not wave.marks
 
     def _is_here_already(self, sender: GatewayId, flush: Flush) -> bool:
         if flush.gateway == self._gateway:

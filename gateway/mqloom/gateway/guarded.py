@@ -1,39 +1,111 @@
 """An overlay whose mistakes cost no more than its advice: it is counted, and the primary links serve without it."""
 
+import math
 from collections.abc import Callable, Collection, Sequence
 
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.interfaces import Overlay
+from mqloom.core.limits import TOLD_BYTES_MAX
+from mqloom.gateway.interfaces import (
+    AnchorsChanged,
+    CloseSoftLink,
+    OpenSoftLink,
+    Overlay,
+    OverlayEffect,
+    OverlayEvent,
+    TellNeighbour,
+    WakeOverlayAt,
+    WeavingOverlay,
+)
 from mqloom.gateway.journal import Journal, PluginFailed
 
 
 class GuardedOverlay:
-    """An overlay plugin, asked with care: what raises, or names somebody who is no neighbour, counts as a failure."""
+    """An overlay plugin, asked with care: what raises, or names somebody to whom there is no link, is a failure."""
 
-    def __init__(self, overlay: Overlay, neighbours: Sequence[GatewayId], journal: Journal) -> None:
+    def __init__(self, gateway: GatewayId, overlay: Overlay, neighbours: Sequence[GatewayId], journal: Journal) -> None:
+        self._gateway = gateway
         self._overlay = overlay
+        self._weaving = overlay if isinstance(overlay, WeavingOverlay) else None
         self._neighbours = tuple(neighbours)
         self._journal = journal
+        self.soft: set[GatewayId] = set()
+        """The gateways to which a soft link is up: the node keeps this."""
 
     def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
         """Ask where a subscription travels on; without an answer, to everybody but the source."""
-        return self._ask(lambda: self._overlay.spread(source), self._neighbours, source)
-
-    def route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
-        """Ask where a publication goes; without an answer, to all that want it but the source."""
-        return self._ask(lambda: self._overlay.route(wanted, source), wanted, source)
-
-    def _ask(
-        self, ask: Callable[[], Sequence[GatewayId]], otherwise: Collection[GatewayId], source: GatewayId | None
-    ) -> Sequence[GatewayId]:
         try:
-            return self._journal.guard("overlay", self._checked, ask)
+            return self._journal.guard("overlay", self._spread, source)
         except PluginFailed:
-            return [each for each in self._neighbours if each in otherwise and each != source]
+            return [each for each in self._neighbours if each != source]
 
-    def _checked(self, ask: Callable[[], Sequence[GatewayId]]) -> Sequence[GatewayId]:
-        answer = ask()
+    def _spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
+        answer = self._overlay.spread(source)
         for each in answer:
             if each not in self._neighbours:
                 raise ValueError(f"it named {each!r:.100}, which is no neighbour")
         return answer
+
+    def route(
+        self, wanted: Collection[GatewayId], source: GatewayId | None, sides: Callable[[], Collection[GatewayId]]
+    ) -> Sequence[GatewayId]:
+        """Ask where a publication goes; without an answer, to the neighbours on whose sides it is wanted."""
+        try:
+            return self._journal.guard("overlay", self._route, wanted, source)
+        except PluginFailed:
+            wanted = sides()
+            return [each for each in self._neighbours if each in wanted and each != source]
+
+    def _route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        answer = self._overlay.route(wanted, source)
+        for each in answer:
+            if each not in self._neighbours and each not in self.soft:
+                raise ValueError(f"it named {each!r:.100}, to which there is no link")
+        return answer
+
+    def anchor_here(self, named: GatewayId | None, source: GatewayId | None) -> GatewayId | None:
+        """Ask by which anchor we keep what `source` announced (None: our own client); without an answer, that one."""
+        if source is None or named is None or self._weaving is None:
+            return source
+        try:
+            return self._journal.guard("overlay", self._weaving.anchor_here, named, source)
+        except PluginFailed:
+            return source
+
+    def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId | None:
+        """Ask by which anchor we announce what we keep by this one; None is ourselves."""
+        if anchor is None or self._weaving is None:
+            return None
+        try:
+            answer = self._journal.guard("overlay", self._weaving.anchor_for, anchor, target)
+        except PluginFailed:
+            return None
+        return None if answer == self._gateway else answer
+
+    def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
+        """Hand an event over; of an overlay that fails nothing is done."""
+        if self._weaving is None:
+            return ()
+        try:
+            return self._journal.guard("overlay", self._handle, event, now)
+        except PluginFailed:
+            return ()
+
+    def _handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
+        assert self._weaving is not None
+        effects = list(self._weaving.handle(event, now))
+        for effect in effects:
+            match effect:
+                case TellNeighbour():
+                    if effect.neighbour not in self._neighbours or len(effect.body) > TOLD_BYTES_MAX:
+                        raise ValueError(f"it cannot tell {effect.neighbour!r:.100} {len(effect.body)} bytes")
+                case OpenSoftLink() | CloseSoftLink():
+                    if effect.gateway in (self._gateway, *self._neighbours):
+                        raise ValueError(f"there is no soft link to {effect.gateway!r:.100}")
+                case WakeOverlayAt():
+                    if not math.isfinite(effect.at):
+                        raise ValueError(f"{effect.at} is no time to wake at")
+                case AnchorsChanged():
+                    pass
+                case _:
+                    raise TypeError(f"an overlay answers with its effects, not {effect!r:.100}")
+        return effects

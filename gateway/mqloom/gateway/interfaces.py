@@ -6,7 +6,7 @@ chooses among them by name. What they build is then called directly, in batches,
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.publication import Publication
@@ -76,16 +76,101 @@ class Overlay(Protocol):
         ...
 
     def route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
-        """Return the neighbours to which a publication from `source` goes, if those behind `wanted` asked for it."""
+        """Return the gateways to which a publication from `source` goes, if somebody behind each of `wanted` asked.
+
+        Those wanted are neighbours, and in an overlay that weaves links anchors.
+        """
+        ...
+
+
+class OverlayStarted(NamedTuple):
+    """The gateway has started: the first event."""
+
+
+class NeighbourTold(NamedTuple):
+    """The overlay of a neighbour over a primary link told us something."""
+
+    neighbour: GatewayId
+    body: bytes
+
+
+class LinkStood(NamedTuple):
+    """A link, primary or soft, is up, or is not any more."""
+
+    gateway: GatewayId
+    up: bool
+
+
+class OverlayWoke(NamedTuple):
+    """The time that the overlay asked for has come."""
+
+
+class TellNeighbour(NamedTuple):
+    """Tell the overlay of a neighbour over a primary link: in order with announcements, or sooner if urgent.
+
+    What is told while the link is not up is lost.
+    """
+
+    neighbour: GatewayId
+    body: bytes
+    urgent: bool = False
+
+
+class OpenSoftLink(NamedTuple):
+    """Open a link for publications to a gateway that is no neighbour; LinkStood tells when it is up."""
+
+    gateway: GatewayId
+
+
+class CloseSoftLink(NamedTuple):
+    """Let a soft link finish what it has, and close it; it must not be routed over any more."""
+
+    gateway: GatewayId
+
+
+class AnchorsChanged(NamedTuple):
+    """What `anchor_here` and `anchor_for` answer may be different from now on."""
+
+
+class WakeOverlayAt(NamedTuple):
+    """Send OverlayWoke at this time; a later one replaces an earlier one."""
+
+    at: float
+
+
+OverlayEvent = OverlayStarted | NeighbourTold | LinkStood | OverlayWoke
+OverlayEffect = TellNeighbour | OpenSoftLink | CloseSoftLink | AnchorsChanged | WakeOverlayAt
+
+
+@runtime_checkable
+class WeavingOverlay(Overlay, Protocol):
+    """An overlay that sees further than its neighbours, and weaves links of its own over the primary ones.
+
+    Subscriptions have anchors (paper 001, section 4): gateways on the way to the subscriber, as far as the map reaches.
+    """
+
+    def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
+        """Return by which anchor we keep what a neighbour announced by this one: it is always right to name itself."""
+        ...
+
+    def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId:
+        """Return by which anchor we announce to a neighbour what we keep by this one (None: is of our own clients)."""
+        ...
+
+    def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
+        """Take an event, return what is to be done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayKind:
-    """An overlay that the configuration can choose by name; built with the gateway's id and its primary neighbours."""
+    """An overlay that the configuration can choose by name.
+
+    Built with the gateway's id, its primary neighbours, and settings, of which it raises ValueError if they are wrong.
+    """
 
     name: str
-    build: Callable[[GatewayId, Sequence[GatewayId]], Overlay]
+    build: Callable[[GatewayId, Sequence[GatewayId], Settings], Overlay]
 
 
 class ControlReceived(NamedTuple):

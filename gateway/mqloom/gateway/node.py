@@ -6,7 +6,7 @@ of operation on top of its file: `links` (conversations with neighbours), `traff
 `subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from mqloom.core import layout
@@ -26,21 +26,39 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
-from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Withdraw
+from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Told, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer
 from mqloom.core.subscription import Subscription
-from mqloom.core.wire import decode, decode_ack
+from mqloom.core.wire import Frame, decode, decode_ack
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.custody import FromNeighbour
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, SubscribeRequest
+from mqloom.gateway.guests import Guests
+from mqloom.gateway.interfaces import (
+    Agent,
+    AnchorsChanged,
+    CloseSoftLink,
+    CodecChoice,
+    LinkStood,
+    Matcher,
+    NeighbourTold,
+    OpenSoftLink,
+    Overlay,
+    OverlayEvent,
+    OverlayStarted,
+    OverlayWoke,
+    SubscribeRequest,
+    TellNeighbour,
+    WakeOverlayAt,
+)
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.routes import Routes
+from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
 from mqloom.gateway.traffic import Holdings, Traffic
 
@@ -62,6 +80,8 @@ class NodeParts:
     codecs: Sequence[CodecChoice]
     agents: Sequence[Agent] = ()
     admit: Callable[[SubscribeRequest], str | None] = admit_all
+    peers: Collection[GatewayId] = ()
+    """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
     standing: Sequence[Standing] = ()
     data: Sequence[str] = ("#",)
     counters: Counters = field(default_factory=Counters)
@@ -81,9 +101,12 @@ class Node:
         self._links = {
             neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal) for neighbour in parts.neighbours
         }
-        self._overlay = GuardedOverlay(parts.overlay, parts.neighbours, self._journal)
+        self._soft_links = SoftLinks(parts.gateway, parts.epoch, self._journal)
+        self._guests = Guests(parts.gateway, self._journal)
+        self._overlay = GuardedOverlay(parts.gateway, parts.overlay, parts.neighbours, self._journal)
+        self._overlay_wakes_at: float | None = None
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
-        self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._waves, self._journal)
+        self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
         self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
         contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
@@ -91,6 +114,8 @@ class Node:
             gateway=parts.gateway,
             epoch=parts.epoch,
             links=self._links,
+            soft_links=self._soft_links,
+            guests=self._guests,
             routes=self._routes,
             matcher=parts.matcher,
             overlay=self._overlay,
@@ -119,13 +144,14 @@ class Node:
             case Started():
                 self._start(now)
             case LinkConnected():
-                self._links[event.neighbour].connected(now)
+                self._connected(event.neighbour, now)
             case LinkLost():
-                self._links[event.neighbour].lost(now)
+                self._lost(event.neighbour, now)
             case Woke():
                 self._wake(now)
             case _:
                 self._traffic.handle(event, now)
+        self._tend_soft_links(now)
         self._open_intake(now)
         self._say_synced()
         self._forget_flushed()
@@ -134,9 +160,21 @@ class Node:
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
+    def _connected(self, gateway: GatewayId, now: float) -> None:
+        if gateway in self._links:
+            self._links[gateway].connected(now)
+        else:
+            self._soft_links.connected(gateway, now)
+
+    def _lost(self, gateway: GatewayId, now: float) -> None:
+        if gateway in self._links:
+            self._links[gateway].lost(now)
+        else:
+            self._soft_links.lost(gateway)
+
     def _receive(self, event: FramesReceived, now: float) -> None:
         link = self._links.get(event.sender)
-        if link is None:
+        if link is None and (event.sender not in self._parts.peers or event.urgent):
             reason = "stranger"
             text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
             for _ in event.frames:
@@ -150,6 +188,9 @@ class Node:
             except FrameError as error:
                 self._journal.refuse("frames_refused", error.reason, f"from {event.sender}: {error.problem}")
                 continue
+            if link is None:
+                self._receive_from_guest(frame, now)
+                continue
             if event.urgent:
                 self._obey(link.receive_urgent(frame), event.sender, now)
                 continue
@@ -157,6 +198,11 @@ class Node:
             changes, messages = link.receive(frame, now)
             self._change(event.sender, changes, now)
             self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
+
+    def _receive_from_guest(self, frame: Frame, now: float) -> None:
+        place = self._guests.places(frame.sender)
+        messages = [message for message in self._guests.receive(frame, now) if isinstance(message, Publication)]
+        self._obey(messages, frame.sender, now, FromNeighbour(frame.sender, frame.conversation, place))
 
     def _receive_acks(self, event: AcksReceived, now: float) -> None:
         for data in event.acks:
@@ -168,7 +214,11 @@ class Node:
                 text = f"an acknowledgement from {event.neighbour}: {error.problem}"
                 self._journal.refuse("frames_refused", error.reason, text)
                 continue
-            self._traffic.taken_over(self._links[event.neighbour].acknowledged(ack, now))
+            link = self._links.get(event.neighbour)
+            if link is not None:
+                self._traffic.taken_over(link.acknowledged(ack, now))
+            else:
+                self._traffic.taken_over(self._soft_links.acknowledged(event.neighbour, ack, now))
 
     def _obey(
         self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromNeighbour | None = None
@@ -209,6 +259,8 @@ class Node:
                 self._flushes.answered(sender, message, now)
             case Control():
                 self._controls.receive(message, sender, now)
+            case Told():
+                self._hand_to_overlay(NeighbourTold(sender, message.body), now)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
         try:
@@ -216,16 +268,18 @@ class Node:
         except (FilterError, TopicError) as error:
             self._journal.refuse("subscriptions_refused", "neighbour", f"announced by {sender}: {error}")
             return
-        self._routes.add(message.key, subscription, sender)
+        self._routes.add(message.key, subscription, sender, message.anchor)
 
     def _change(self, neighbour: GatewayId, changes: Sequence[LinkChange], now: float) -> None:
         for change in changes:
             match change:
                 case LinkChange.OPEN:
+                    self._hand_to_overlay(LinkStood(neighbour, up=True), now)  # its map goes before announcements
                     self._routes.open_link(neighbour)
                     self._flushes.reach(neighbour)
                     self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
+                    self._hand_to_overlay(LinkStood(neighbour, up=False), now)
                     self._routes.close_link(neighbour)
                     self._flushes.lose(neighbour, now)
                     self._traffic.link_lost(neighbour)
@@ -261,6 +315,41 @@ class Node:
         if heard or now >= self._hold_until:
             self._hold_until = None
             self._traffic.open_intake()
+
+    # ---- the overlay ---------------------------------------------------------------------------------------------
+
+    def _hand_to_overlay(self, event: OverlayEvent, now: float) -> None:
+        anchors_changed = False
+        for effect in self._overlay.handle(event, now):
+            match effect:
+                case TellNeighbour():
+                    outbox = self._urgent if effect.urgent else self._outbox
+                    outbox.post(effect.neighbour, [Told(effect.body)])
+                case OpenSoftLink():
+                    if effect.gateway in self._parts.peers:
+                        self._soft_links.open(effect.gateway)
+                    else:
+                        text = (
+                            f"{effect.gateway!r:.100} is not in our configuration: a soft link there cannot be opened"
+                        )
+                        self._journal.refuse("links_refused", "unknown", text)
+                case CloseSoftLink():
+                    self._soft_links.close(effect.gateway, now)
+                case WakeOverlayAt():
+                    self._overlay_wakes_at = effect.at
+                case AnchorsChanged():
+                    anchors_changed = True
+        if anchors_changed:
+            self._routes.anchor_again()
+
+    def _tend_soft_links(self, now: float) -> None:
+        """Let the overlay know which soft links stand, then send on another way what they gave back."""
+        self._soft_links.sweep(now)
+        for change in self._soft_links.stood():
+            (self._overlay.soft.add if change.up else self._overlay.soft.discard)(change.gateway)
+            self._hand_to_overlay(change, now)
+        self._traffic.reroute()
+        self._flushes.advance(now)
 
     # ---- a subscription's way ------------------------------------------------------------------------------------
 
@@ -359,11 +448,16 @@ class Node:
             if self._routes.add(key, Subscription.parse(standing.topics, standing.where), None):
                 self._subscribers.begin_standing(standing, key)
         self._controls.start(now)
+        self._hand_to_overlay(OverlayStarted(), now)
 
     def _wake(self, now: float) -> None:
         self._wake_at = None
         for neighbour, link in self._links.items():
             self._change(neighbour, link.wake(now), now)
+        self._soft_links.wake(now)
+        if self._overlay_wakes_at is not None and now >= self._overlay_wakes_at:
+            self._overlay_wakes_at = None
+            self._hand_to_overlay(OverlayWoke(), now)
         self._traffic.wake(now)
         self._flushes.wake(now)
         self._controls.wake(now)
@@ -385,13 +479,18 @@ class Node:
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
             effects += link.pack(posted.get(neighbour, ()), self._traffic.take(neighbour), now)
+        effects += self._soft_links.drain(now)
         effects += self._traffic.drain(now)
+        effects += self._guests.drain(now)
         acks = (link.pack_ack(now) for link in self._links.values())
         effects += [ack for ack in acks if ack is not None]
         deadlines = (
             *(link.deadline for link in self._links.values()),
             self._hold_until if self._records_read else None,
             self._traffic.deadline,
+            self._soft_links.deadline,
+            self._guests.deadline,
+            self._overlay_wakes_at,
             self._flushes.deadline,
             self._controls.deadline,
             self._subscribers.deadline,
@@ -417,6 +516,8 @@ class Node:
         """State the invariants of all parts; for tests and simulations."""
         for link in self._links.values():
             link.check()
+        self._soft_links.check()
+        self._guests.check()
         self._routes.check()
         self._flushes.check()
         self._subscribers.check()

@@ -23,7 +23,8 @@ from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Synced, Withdraw
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.announcements import Announcements
-from mqloom.gateway.interfaces import Matcher, Overlay
+from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.interfaces import Matcher
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.mentions import Mentions
 from mqloom.gateway.outbox import Outbox
@@ -34,10 +35,16 @@ ENTRIES_MAX: Final = 1_000_000
 
 @dataclass(slots=True)
 class Entry:
-    """One subscription, from which side it came (None: here), and which neighbours have not answered yet."""
+    """One subscription, from which side it came (None: here), and which neighbours have not answered yet.
+
+    Its anchor (paper 001, section 4) is a gateway on the way to the subscriber, as far away as our map reaches; `named`
+    is the one that the neighbour named.
+    """
 
     subscription: Subscription
     source: GatewayId | None
+    named: GatewayId | None
+    anchor: GatewayId | None
     waiting: set[GatewayId]
     stale: bool = False
     told_partly: bool = False
@@ -48,7 +55,12 @@ class Routes:
     """The routing table of one gateway."""
 
     def __init__(
-        self, neighbours: Sequence[GatewayId], matcher: Matcher, overlay: Overlay, outbox: Outbox, journal: Journal
+        self,
+        neighbours: Sequence[GatewayId],
+        matcher: Matcher,
+        overlay: GuardedOverlay,
+        outbox: Outbox,
+        journal: Journal,
     ) -> None:
         self._matcher = matcher
         self._overlay = overlay
@@ -60,10 +72,19 @@ class Routes:
         self._established_here: list[tuple[SubscriptionKey, bool]] = []
         self.mentions = Mentions()
 
-    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
-        """Take in a subscription from a neighbour, or from here (`source` None); whether it is in the table then."""
+    def add(
+        self,
+        key: SubscriptionKey,
+        subscription: Subscription,
+        source: GatewayId | None,
+        named: GatewayId | None = None,
+    ) -> bool:
+        """Take in a subscription from a neighbour, or from here (`source` None); whether it is in the table then.
+
+        The neighbour has named an anchor, or means itself.
+        """
         known = self._entries.get(key)
-        if known is not None and not self._add_again(key, known, subscription, source):
+        if known is not None and not self._add_again(key, known, subscription, source, named):
             return True
         if source is not None and len(self._entries) >= ENTRIES_MAX:
             self._journal.refuse("subscriptions_refused", "too many", f"{source} announced {key} past {ENTRIES_MAX}")
@@ -73,12 +94,12 @@ class Routes:
         except PluginFailed:
             return False
         targets = self._overlay.spread(source)
-        entry = Entry(subscription, source, set(targets))
+        entry = Entry(subscription, source, named, self._overlay.anchor_here(named, source), set(targets))
         self._entries[key] = entry
         self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
-            self._tell(target, announcements.add(key, subscription))
+            self._tell(target, announcements.add(key, subscription, self._overlay.anchor_for(entry.anchor, target)))
             self._journal.counters.add("announcements_withheld", amount=announcements.is_withheld(key))
             if announcements.is_established(key):
                 entry.waiting.discard(target)
@@ -86,7 +107,12 @@ class Routes:
         return True
 
     def _add_again(
-        self, key: SubscriptionKey, known: Entry, subscription: Subscription, source: GatewayId | None
+        self,
+        key: SubscriptionKey,
+        known: Entry,
+        subscription: Subscription,
+        source: GatewayId | None,
+        named: GatewayId | None,
     ) -> bool:
         """A neighbour names an announcement again after a break; anybody else who uses the key is refused.
 
@@ -100,8 +126,26 @@ class Routes:
             )
             return source is None and self.remove(key, known.source)
         known.stale = known.told_partly = False
+        if known.named != named:
+            known.named = named
+            self._anchor_again(key, known)
         self._answer_if_due(key, known)
         return False
+
+    def anchor_again(self) -> None:
+        """The map has changed: see for every subscription how far it reaches."""
+        for key, entry in self._entries.items():
+            self._anchor_again(key, entry)
+
+    def _anchor_again(self, key: SubscriptionKey, entry: Entry) -> None:
+        entry.anchor = self._overlay.anchor_here(entry.named, entry.source)
+        for target in self._overlay.spread(entry.source):
+            announcements = self._announcements[target]
+            anchor = self._overlay.anchor_for(entry.anchor, target)
+            if announcements.anchor_of(key) != anchor:
+                orphans = announcements.held_under(key)
+                self._tell(target, announcements.move(key, anchor))
+                self._served(target, [each for each in (key, *orphans) if announcements.is_established(each)])
 
     def remove(self, key: SubscriptionKey, source: GatewayId | None) -> bool:
         """Forget a subscription; whether it was known from there."""
@@ -127,6 +171,10 @@ class Routes:
             return
         for each in announcements.establish_partly(key):
             self._answer_if_due(each, self._entries[each])
+
+    def anchor_of(self, key: SubscriptionKey) -> GatewayId | None:
+        """Return the gateway towards which publications for a known subscription go; None is here."""
+        return self._entries[key].anchor
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""

@@ -5,9 +5,13 @@ The parts, each with its theory of operation on top of its file: `intake` (what 
 
 A neighbour from which we have not heard, in this life, everything that is wanted behind it may want anything: until it
 says Synced, every publication of QoS 1 goes there, or into the park for it. What comes out of the park is sifted.
+
+A publication that crosses a soft link overtakes others, which may be parked on the primary way. So its origin's mark
+must not count from there on: it is taken off.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mqloom.core import layout
@@ -24,11 +28,14 @@ from mqloom.gateway.custody import Custody, Duty, FromBroker, FromNeighbour, Fro
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.flows import Flow
+from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.guests import Guests
 from mqloom.gateway.intake import Intake
-from mqloom.gateway.interfaces import Content, Matcher, Overlay
+from mqloom.gateway.interfaces import Content, Matcher
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.links import Link, LinkState
 from mqloom.gateway.routes import Routes
+from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
 
 TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeLost
@@ -60,15 +67,19 @@ class Traffic:
         gateway: GatewayId,
         epoch: int,
         links: Mapping[GatewayId, Link],
+        soft_links: SoftLinks,
+        guests: Guests,
         routes: Routes,
         matcher: Matcher,
-        overlay: Overlay,
+        overlay: GuardedOverlay,
         contents: Contents,
         subscribers: Subscribers,
         journal: Journal,
     ) -> None:
         self._gateway = gateway
         self._links = links
+        self._soft_links = soft_links
+        self._guests = guests
         self._routes = routes
         self._matcher = matcher
         self._overlay = overlay
@@ -241,7 +252,35 @@ class Traffic:
         for hop in hops:
             if duty is not None:
                 duty.claims += 1
-            self._flows[hop].post(Entry(publication.one_hop_further(), duty))
+            is_primary = hop in self._flows
+            self._send(Entry(publication.one_hop_further(is_marked=is_primary), duty), hop)
+
+    def _send(self, entry: Entry, hop: GatewayId) -> None:
+        if hop in self._flows:
+            self._flows[hop].post(entry)
+        else:
+            self._soft_links.post(hop, entry)
+
+    def reroute(self) -> None:
+        """Send on another way what soft links have given back: to whoever is next on the way there.
+
+        That one sends it on to everybody behind it, who may have got it already.
+        """
+        for peer, entry in self._soft_links.returned():
+            assert isinstance(entry.message, Publication)
+            hops = self._overlay.route({peer}, None, tuple)
+            if not hops:  # it is not on the map any more
+                hops = self._hops_again(entry.message, entry.duty)
+            for hop in hops:
+                if entry.duty is not None:
+                    entry.duty.claims += 1
+                self._send(Entry(entry.message, entry.duty), hop)
+            if entry.duty is not None:
+                self._custody.meet(entry.duty)
+
+    def _hops_again(self, publication: Publication, duty: Duty | None) -> Sequence[GatewayId]:
+        [keys] = self._match([publication], self._contents.decode([publication]), [duty])
+        return self._split(keys, None, publication.qos)[1]
 
     def _deliver(self, local: Sequence[Matched]) -> None:
         deliveries, count = self._subscribers.deliver(local)
@@ -299,12 +338,17 @@ class Traffic:
         here: list[SubscriptionKey] = []
         wanted: set[GatewayId] = set(self._unheard) if qos else set()
         for key in keys:
-            side = self._routes.source_of(key)
-            if side is None:
+            anchor = self._routes.anchor_of(key)
+            if anchor is None:
                 here.append(key)
             else:
-                wanted.add(side)
-        return here, self._overlay.route(wanted, source) if wanted else ()
+                wanted.add(anchor)
+        return here, self._overlay.route(wanted, source, partial(self._sides, keys, qos)) if wanted else ()
+
+    def _sides(self, keys: Sequence[SubscriptionKey], qos: int) -> set[GatewayId]:
+        """Return the neighbours from which the matched subscriptions came."""
+        sides = {side for key in keys if (side := self._routes.source_of(key)) is not None}
+        return sides | self._unheard if qos else sides
 
     # ---- what goes out -------------------------------------------------------------------------------------------
 
@@ -336,7 +380,11 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
+                receiver = self._links.get(source.neighbour)
+                if receiver is not None:
+                    receiver.taken_care_of(source.conversation, source.place)
+                else:
+                    self._guests.taken_care_of(source.neighbour, source.conversation, source.place)
             else:
                 self._flows[source.neighbour].settle(source.receipt)
 
@@ -351,6 +399,7 @@ class Traffic:
     def holdings(self) -> Holdings:
         """Return how much is held in memory."""
         flows = {name: flow.held + self._links[name].held for name, flow in self._flows.items()}
+        flows |= self._soft_links.holdings()
         return Holdings(len(self._custody), len(self._intake), len(self._deliveries), flows)
 
     def check(self) -> None:

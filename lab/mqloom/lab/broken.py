@@ -100,9 +100,15 @@ class HastyMarks(Marks):
 class AnchorlessRoutes(Routes):
     """Withholds an announcement from a neighbour also if what that neighbour announced itself covers it."""
 
-    def add(self, key: SubscriptionKey, subscription: Subscription, source: GatewayId | None) -> bool:
+    def add(
+        self,
+        key: SubscriptionKey,
+        subscription: Subscription,
+        source: GatewayId | None,
+        named: GatewayId | None = None,
+    ) -> bool:
         """Take in a subscription, and look for such cover."""
-        added = super().add(key, subscription, source)
+        added = super().add(key, subscription, source, named)
         for known, entry in self._entries.items():
             for target in self._overlay.spread(entry.source):
                 others = (each for each in self._entries.values() if each.source == target)

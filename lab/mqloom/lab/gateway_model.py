@@ -15,10 +15,12 @@ from mqloom.core import layout
 from mqloom.core.effects import (
     Acknowledge,
     AcknowledgeParked,
+    CloseLink,
     ClosePark,
     Effect,
     HoldIntake,
     Log,
+    OpenLink,
     OpenPark,
     PublishFence,
     PublishLocally,
@@ -62,6 +64,8 @@ class GatewayPlan:
     own: Place
     links: dict[GatewayId, Place]
     intake: IntakeSettings
+    place_of: Callable[[GatewayId], Place]
+    """The way to the broker of any other gateway, for soft links."""
 
 
 class GatewayModel:
@@ -183,10 +187,12 @@ class GatewayModel:
             self._handle(Started())
 
     def _link_up(self, neighbour: GatewayId) -> None:
-        if self._alive[neighbour]:
+        if self._alive.get(neighbour):
             self._handle(LinkConnected(neighbour=neighbour))
 
     def _from_link(self, neighbour: GatewayId, messages: list[Publish]) -> None:
+        if neighbour not in self.links:  # closed meanwhile
+            return
         acks = []
         for message in messages:
             if message.topic == self._topics.acks[neighbour]:
@@ -270,7 +276,8 @@ class GatewayModel:
                     park.put(message, effect.number)
             case SendFrame():
                 topic = self._topics.link(effect.neighbour, urgent=effect.urgent)
-                self.links[effect.neighbour].publish(Publish(topic, effect.frame))
+                if effect.neighbour in self.links:
+                    self.links[effect.neighbour].publish(Publish(topic, effect.frame))
             case SendAck():
                 self.control.publish(Publish(self._topics.own_acks[effect.neighbour], effect.ack))
             case WakeAt():
@@ -279,8 +286,20 @@ class GatewayModel:
                 self._timer = self._clock.timer_at(effect.at, partial(self._handle, Woke()))
             case Log():
                 self._tell(self.id, f"{effect.level}: {effect.text}")
+            case OpenLink() | CloseLink():
+                self._carry_out_link(effect)
             case _:
                 self._carry_out_custody(effect)
+
+    def _carry_out_link(self, effect: OpenLink | CloseLink) -> None:
+        peer = effect.neighbour
+        if isinstance(effect, CloseLink):
+            del self._alive[peer]
+            self.links.pop(peer).close()
+            return
+        self._alive[peer], self._epochs[peer] = True, 0
+        self.links[peer] = self._link(peer, self.plan.place_of(peer))
+        self.links[peer].open()
 
     def _put(self, message: Publish, kept: Callable[[], int]) -> None:
         number = next(self._put_numbers)

@@ -5,7 +5,8 @@ For a search that sees the same state by many ways, equal must be equal to the b
 - time is relative: a stored node lives at 0, and to let time pass is to move all its times into the past;
 - what cannot change (texts, keys, filters, publications) is a number by its value, and sets are so by what is in them;
   hence it does not show which of several equal objects was used;
-- what holds nothing between two events (journal, outboxes, overlay, codecs) is a number by its role, and shared;
+- what holds nothing between two events (journal, outboxes, a plain overlay, codecs) is a number by its role, and
+  shared;
 - counters are left out: nothing is decided by them.
 
 `times_of` names all times of a node. A test holds it against every float that can be found in one.
@@ -126,7 +127,7 @@ class NodeStore:
     def prepare(self, node: Node) -> None:
         """Make a node that was just built ready to be stored: every one of a gateway and epoch alike."""
         for announcements in node._routes._announcements.values():
-            announcements._wishes = SharedPoset()
+            announcements._new_poset = SharedPoset
         life = node.gateway, node._parts.epoch
         for role, fixture in _fixtures(node).items():
             code = self._codes.get((life, role))
@@ -214,6 +215,8 @@ def _fixtures(node: Node) -> dict[str, object]:
         "urgent": node._urgent,
         "waves": node._waves,
         "overlay": node._overlay,
+        "soft links": node._soft_links,
+        "guests": node._guests,
         "contents": node._traffic._contents,
         "controls": node._controls,
     }

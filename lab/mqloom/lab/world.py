@@ -134,6 +134,7 @@ class World:
                 station=self._station(self.options.gateway_intake),
                 on_taken_in=self._taken_in,
             ),
+            place_of=lambda other: self._place(f"{name}>{other}", other, latency_s),
         )
         return GatewayModel(plan, self.clock, self.tell)
 

@@ -8,14 +8,16 @@ from collections.abc import Collection, Sequence
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import OverlayKind
+from mqloom.gateway.interfaces import OverlayKind, Settings
 
 
 class TreeOverlay:
     """The neighbours of one gateway in a network without cycles."""
 
-    def __init__(self, gateway: GatewayId, neighbours: Sequence[GatewayId]) -> None:
+    def __init__(self, gateway: GatewayId, neighbours: Sequence[GatewayId], settings: Settings = {}) -> None:  # noqa: B006
         assert gateway not in neighbours
+        if settings:
+            raise ValueError(f"unknown settings: {', '.join(settings)}")
         self._neighbours = tuple(neighbours)
         self._others = {None: self._neighbours} | {
             source: tuple(other for other in neighbours if other != source) for source in neighbours

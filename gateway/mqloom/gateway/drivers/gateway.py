@@ -13,15 +13,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
+from typing import NamedTuple
 
 from mqloom.core import layout
 from mqloom.core.effects import (
     Acknowledge,
     AcknowledgeParked,
+    CloseLink,
     ClosePark,
     Effect,
     HoldIntake,
     Log,
+    OpenLink,
     OpenPark,
     PublishFence,
     PublishLocally,
@@ -63,6 +66,14 @@ logger = logging.getLogger(__name__)
 Sink = Callable[[CounterRecord], None]
 
 
+class Addresses(NamedTuple):
+    """Where brokers are: our own, those of our neighbours, and any other's, if we may go there."""
+
+    own: BrokerAddress
+    neighbours: Mapping[GatewayId, BrokerAddress]
+    of: Callable[[GatewayId], BrokerAddress | None]
+
+
 class GatewayDriver:
     """Runs one node until it is told to stop."""
 
@@ -71,16 +82,17 @@ class GatewayDriver:
         build_node: Callable[[int, float], Node],
         gateway: GatewayId,
         adapter: BrokerAdapter,
-        address: BrokerAddress,
-        neighbours: Mapping[GatewayId, BrokerAddress],
+        addresses: Addresses,
         data: Sequence[str],
         sink: Sink,
         telemetry_s: float,
     ) -> None:
         self._gateway = gateway
         self._adapter = adapter
-        self._address = address
-        self._neighbours = neighbours
+        self._address = addresses.own
+        self._neighbours = addresses.neighbours
+        self._address_of = addresses.of
+        self._closing: set[asyncio.Task[None]] = set()
         self._data = data
         self._sink = sink
         self._telemetry_s = telemetry_s
@@ -101,8 +113,8 @@ class GatewayDriver:
         self._parks: dict[GatewayId, ParkDriver] = {}
         self._parks_by_topic: dict[str, ParkDriver] = {}
         self._links: dict[GatewayId, MqttConnection] = {}
-        self._neighbour_alive = dict.fromkeys(neighbours, True)
-        self._neighbour_epoch = dict.fromkeys(neighbours, 0)
+        self._neighbour_alive = dict.fromkeys(addresses.neighbours, True)
+        self._neighbour_epoch = dict.fromkeys(addresses.neighbours, 0)
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
 
@@ -195,7 +207,9 @@ class GatewayDriver:
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
         connections = [each for each in (self._own, self._intake, *self._links.values()) if each is not None]
         await asyncio.gather(
-            *(connection.close() for connection in connections), *(park.stop() for park in self._parks.values())
+            *(connection.close() for connection in connections),
+            *(park.stop() for park in self._parks.values()),
+            *self._closing,
         )
 
     def _status(self, *, alive: bool) -> Status:
@@ -256,6 +270,8 @@ class GatewayDriver:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
 
     def _link_received(self, neighbour: GatewayId, batch: Sequence[Received]) -> None:
+        if neighbour not in self._links:  # closed meanwhile
+            return
         status = [message for message in batch if message.topic == layout.status(neighbour)]
         acks = tuple(message.payload for message in batch if message.topic == layout.ack(neighbour, self._gateway))
         self._neighbour_status(neighbour, status)
@@ -263,7 +279,7 @@ class GatewayDriver:
             self._handle(AcksReceived(neighbour=neighbour, acks=acks))
 
     def _link_up(self, neighbour: GatewayId) -> None:
-        if self._neighbour_alive[neighbour]:
+        if self._neighbour_alive.get(neighbour):
             self._handle(LinkConnected(neighbour=neighbour))
 
     def _link_down(self, neighbour: GatewayId, problem: str) -> None:
@@ -402,7 +418,8 @@ class GatewayDriver:
                 self._publish(effect)
             case SendFrame():
                 topic = layout.link(effect.neighbour, self._gateway, urgent=effect.urgent)
-                self._links[effect.neighbour].publish(topic, effect.frame, 0)
+                if effect.neighbour in self._links:
+                    self._links[effect.neighbour].publish(topic, effect.frame, 0)
             case SendAck():
                 assert self._own is not None
                 self._own.publish(layout.ack(self._gateway, effect.neighbour), effect.ack, 0)
@@ -412,6 +429,33 @@ class GatewayDriver:
                 self._timer = self._loop.call_at(effect.at, self._handle, Woke())
             case Log():
                 self._log.log(logging.getLevelNamesMapping()[effect.level.upper()], "%s", effect.text)
+            case OpenLink():
+                self._open_link(effect.neighbour)
+            case CloseLink():
+                self._close_link(effect.neighbour)
+            case _:
+                self._carry_out_custody(effect)
+
+    def _open_link(self, peer: GatewayId) -> None:
+        """Connect to the broker of a gateway that is no neighbour."""
+        address = self._address_of(peer)
+        if address is None:
+            self._log.warning("no soft link to %s: the password for its broker is not set here", peer)
+            return
+        self._neighbour_alive[peer], self._neighbour_epoch[peer] = True, 0
+        self._links[peer] = MqttConnection(self._link_plan(peer, address), self._log)
+        self._links[peer].open()
+
+    def _close_link(self, peer: GatewayId) -> None:
+        connection = self._links.pop(peer, None)
+        self._neighbour_alive.pop(peer, None)
+        if connection is not None:
+            task = asyncio.create_task(connection.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _carry_out_custody(self, effect: Effect) -> None:
+        match effect:
             case OpenPark():
                 self._parks[effect.neighbour].open()
             case ClosePark():
@@ -421,7 +465,7 @@ class GatewayDriver:
             case _:
                 self._carry_out_at_intake(effect)
 
-    def _carry_out_at_intake(self, effect: Acknowledge | PublishFence | HoldIntake | ReleaseIntake) -> None:
+    def _carry_out_at_intake(self, effect: Effect) -> None:
         assert self._intake is not None
         match effect:
             case Acknowledge():
