@@ -116,15 +116,16 @@ class SoftLink:
 
     def wake(self, now: float) -> None:
         """Do what the time has come for."""
-        if self.state is SoftState.UP and self._departures.are_stalled(now):
+        if self._departures.are_stalled(now):
             self._not_known(now)
-        if self.state is SoftState.UP and self._departures.are_quiet(now):
+        elif self._departures.are_quiet(now):
             self._asks = True
 
     def close(self, now: float) -> None:
         """Finish, and take nothing new."""
         if self.state is not SoftState.CLOSING:
             self.state = SoftState.CLOSING
+            self._greet_at = None
             self._close_at = now + CLOSE_S
             self._give_back_queue()
 

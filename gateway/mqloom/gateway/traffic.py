@@ -238,6 +238,8 @@ class Traffic:
                 self._counters.add("publications_matched")
             if here:
                 local.append((publication, here, duty))
+            elif source is not None:
+                self._counters.add("publications_relayed")
             if hops:
                 self._forward(publication, duty, hops)
         self._deliver(local)
@@ -268,6 +270,7 @@ class Traffic:
         """
         for peer, entry in self._soft_links.returned():
             assert isinstance(entry.message, Publication)
+            self._counters.add("publications_rerouted")
             hops = self._overlay.route({peer}, None, tuple)
             if not hops:  # it is not on the map any more
                 hops = self._hops_again(entry.message, entry.duty)

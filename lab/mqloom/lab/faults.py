@@ -59,7 +59,7 @@ def _cut(paths: Sequence[Path], randomness: random.Random) -> Callable[[], None]
 
 def _both_ways(world: World, fault: FaultPlan) -> list[Path]:
     one, other = fault.target
-    return [world.paths[f"{one}>{other}"], world.paths[f"{other}>{one}"]]
+    return [world.link_path(one, other), world.link_path(other, one)]
 
 
 def _cut_link(world: World, fault: FaultPlan, randomness: random.Random) -> Callable[[], None]:
@@ -156,6 +156,22 @@ def draw(
         target = randomness.choice(targets[kind.befalls])
         faults.append(FaultPlan(kind=name, at=round(at, 3), lasts_s=round(lasts_s, 3), target=target))
     return tuple(sorted(faults, key=lambda fault: (fault.at, fault.kind, fault.target)))
+
+
+def draw_soft(plan: Plan, randomness: random.Random, count: int, moments: Sequence[float]) -> tuple[FaultPlan, ...]:
+    """Return faults of soft links: the kinds that befall links, for any two gateways that have none."""
+    linked = {pair for one, other in plan.links for pair in ((one, other), (other, one))}
+    pairs = [(one, other) for one in plan.gateways for other in plan.gateways if one != other]
+    pairs = [pair for pair in pairs if pair not in linked]
+    kinds = [name for name, kind in KINDS.items() if kind.befalls == "link"]
+    faults = []
+    for _ in range(count if pairs else 0):
+        kind = randomness.choice(kinds)
+        lasts_s = min(20.0, KINDS[kind].lasts_s) * randomness.choice((0.01, 0.1, 1.0)) * randomness.random()
+        at = max(3.0, randomness.choice(moments) + randomness.uniform(-2.0, 2.0))
+        target = randomness.choice(pairs)
+        faults.append(FaultPlan(kind=kind, at=round(at, 3), lasts_s=round(lasts_s, 3), target=target))
+    return tuple(faults)
 
 
 def schedule(world: World) -> float:

@@ -57,6 +57,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     queue_max: int = 0
     link_latency_s: float = 0.01
     everybody_leaves: bool = False
+    is_restless: bool = False
+    """Whether soft links are opened and closed all the time."""
 
     def randomness(self, name: str) -> random.Random:
         """Return what decides whatever has this name; the same whenever it is asked for."""

@@ -93,7 +93,13 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         everybody_leaves=randomness.random() < 0.5,
     )
     count = randomness.choice((0, 1, 2, 4, 8, 12, 16))
-    return structs.replace(plan, faults=faults.draw(plan, randomness, count, kinds, moments))
+    drawn = faults.draw(plan, randomness, count, kinds, moments)
+    weaving = random.Random(f"{seed} weaving")  # noqa: S311 - as above
+    if weaving.random() < 0.5 or len(gateways) < 3:
+        return structs.replace(plan, faults=drawn)
+    soft = faults.draw_soft(plan, weaving, weaving.choice((0, 1, 4)) if kinds else 0, moments)
+    together = sorted((*drawn, *soft), key=lambda fault: (fault.at, fault.kind, fault.target))
+    return structs.replace(plan, faults=tuple(together), is_restless=True)
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:

@@ -1,7 +1,7 @@
 """A whole federation in virtual time: brokers, gateways, clients and the ways between them, built from a plan."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -21,6 +21,7 @@ from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.publisher_model import PublisherModel, Sent
+from mqloom.lab.restless import RestlessOverlay
 from mqloom.lab.trace import Trace, numbers_in
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
@@ -43,6 +44,22 @@ def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], 
         neighbours=neighbours,
         matcher=ScanMatcher(),
         overlay=TreeOverlay(gateway, neighbours),
+        codecs=[("#", json_codec.mqloom_codec())],
+        data=DATA,
+    )
+    return Node(parts, now)
+
+
+def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+    """Return a node whose overlay opens and closes soft links while publications come."""
+    randomness = plan.randomness(f"restless {gateway} {epoch}")
+    parts = NodeParts(
+        gateway=gateway,
+        epoch=epoch,
+        neighbours=neighbours,
+        peers=[GatewayId(name) for name in plan.gateways if name != gateway],
+        matcher=ScanMatcher(),
+        overlay=RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s),
         codecs=[("#", json_codec.mqloom_codec())],
         data=DATA,
     )
@@ -79,6 +96,8 @@ class World:
     def __init__(self, plan: Plan, options: Options | None = None) -> None:
         self.plan = plan
         self.options = options or Options()
+        if plan.is_restless and self.options.build is build_node:
+            self.options = replace(self.options, build=partial(build_restless, plan))
         self.clock = Clock()
         self.traffic = Traffic()
         self.trace = Trace(self.clock) if self.options.traced else None
@@ -109,6 +128,10 @@ class World:
         options = self.options
         intake, output = self._station(options.broker_intake), self._station(options.broker_output)
         return Broker(name, self.clock, settings, intake, output)
+
+    def link_path(self, one: str, other: str) -> Path:
+        """Return the way of a gateway to another's broker, be it used already or not."""
+        return self._place(f"{one}>{other}", other, self.plan.link_latency_s).path
 
     def _place(self, path: str, broker: str, latency_s: float) -> Place:
         """Return the place of whoever reaches a broker by a path of this name."""
