@@ -10,7 +10,7 @@ A, B, C, HERE = GatewayId("a"), GatewayId("b"), GatewayId("c"), GatewayId("here"
 
 def overlay(*neighbours: GatewayId) -> Overlay:
     kinds = Manager([LoadedPlugin("tree_overlay", "test", tree_overlay)], {}).overlays()
-    return kinds["tree"].build(HERE, neighbours)
+    return kinds["tree"].build(HERE, neighbours, {})
 
 
 def test_a_subscription_of_our_own_travels_to_every_neighbour() -> None:

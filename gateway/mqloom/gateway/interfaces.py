@@ -68,24 +68,106 @@ class MatcherKind:
     build: Callable[[], Matcher]
 
 
+class OverlayStarted(NamedTuple):
+    """The gateway starts: an overlay's first event."""
+
+
+class NeighbourTold(NamedTuple):
+    """The overlay of a primary neighbour said something to ours."""
+
+    neighbour: GatewayId
+    body: bytes
+
+
+class LinkStood(NamedTuple):
+    """A link, primary or soft, came up, or is up no more. Until the first word of it a link is not up."""
+
+    gateway: GatewayId
+    up: bool
+
+
+class OverlayWoke(NamedTuple):
+    """The time that an overlay asked for has come."""
+
+
+class TellNeighbour(NamedTuple):
+    """Say something to the overlay of a primary neighbour: urgently, or in order with announcements."""
+
+    neighbour: GatewayId
+    body: bytes
+    urgent: bool
+
+
+class OpenSoftLink(NamedTuple):
+    """Connect to a gateway that is no neighbour; LinkStood says when it is done."""
+
+    gateway: GatewayId
+
+
+class CloseSoftLink(NamedTuple):
+    """Give up a soft link, once what is under way on it has been taken care of."""
+
+    gateway: GatewayId
+
+
+class AnchorsChanged(NamedTuple):
+    """What `anchor_here` and `anchor_for` answer may differ now: ask again."""
+
+
+class WakeOverlayAt(NamedTuple):
+    """Send OverlayWoke at this time; a later one replaces an earlier one."""
+
+    at: float
+
+
+OverlayEvent = OverlayStarted | NeighbourTold | LinkStood | OverlayWoke
+OverlayEffect = TellNeighbour | OpenSoftLink | CloseSoftLink | AnchorsChanged | WakeOverlayAt
+
+
 class Overlay(Protocol):
-    """Decides where announcements and publications go next. `source` is None for what began at this gateway."""
+    """Decides where announcements and publications go next, and which links there are besides the primary ones.
+
+    A subscription is kept under an anchor: a gateway on the way to its subscriber, as far ahead as the overlay can see.
+    `source` is None for what began at this gateway.
+    """
 
     def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
-        """Return the neighbours to which a subscription from `source` travels on."""
+        """Return the primary neighbours to which a subscription from primary neighbour `source` travels on."""
         ...
 
-    def route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
-        """Return the neighbours to which a publication from `source` goes, if those behind `wanted` asked for it."""
+    def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
+        """Return the anchor under which a subscription is kept that `neighbour` announced under `anchor`."""
+        ...
+
+    def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId:
+        """Return the anchor under which primary neighbour `target` is told of a subscription.
+
+        `anchor` is the one under which it is kept here; None is our own client's.
+        """
+        ...
+
+    def route(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        """Return the gateways to which a publication goes, over primary and open soft links.
+
+        `anchors` are those under which matching subscriptions are kept here; `source` is the gateway that sent the
+        publication to us, over whichever link.
+        """
+        ...
+
+    def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
+        """Take an event, return what is to be done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayKind:
-    """An overlay that the configuration can choose by name; built with the gateway's id and its primary neighbours."""
+    """An overlay that the configuration can choose by name.
+
+    Built with the gateway's id, its primary neighbours and settings; raises ValueError for settings that are wrong.
+    """
 
     name: str
-    build: Callable[[GatewayId, Sequence[GatewayId]], Overlay]
+    build: Callable[[GatewayId, Sequence[GatewayId], Settings], Overlay]
 
 
 class ControlReceived(NamedTuple):
