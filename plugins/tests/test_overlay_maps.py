@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.interfaces import LinkStood, NeighbourTold, TellNeighbour
+from mqloom.gateway.interfaces import LinkStood, NeighbourTold, OverlayEffect, TellNeighbour
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.plugins.overlay import TreeOverlay
 from mqloom.plugins.overlay.bodies import View, decode, encode
@@ -83,7 +83,7 @@ def test_every_gateway_learns_the_tree_within_delta_and_no_more(links: Links, de
         assert master.distances == sorted(master.distances)
 
 
-def tell(overlay: TreeOverlay, neighbour: GatewayId, tree: Tree, number: int = 1) -> list[object]:
+def tell(overlay: TreeOverlay, neighbour: GatewayId, tree: Tree, number: int = 1) -> list[OverlayEffect]:
     view = View(number, [gateway for gateway, _ in tree], [parent for _, parent in tree])
     return list(overlay.handle(NeighbourTold(neighbour, encode(view)), 0.0))
 

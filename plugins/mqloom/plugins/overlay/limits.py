@@ -45,5 +45,8 @@ GAIN_CLOSE: Final = 0.1
 BETTER: Final = 1.3
 """How many times the gain of a soft link a candidate must have, and GAIN_OPEN more, to take its place."""
 
+POTENTIAL_WEIGHT: Final = 0.1
+"""How much the potential of a candidate counts beside its gain, once that was measured."""
+
 BANNED_PERIODS: Final = 5
 """For how many periods a gateway to which a soft link did not come up is left alone."""

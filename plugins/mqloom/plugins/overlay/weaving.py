@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import CloseSoftLink, OpenSoftLink
-from mqloom.plugins.overlay.limits import BANNED_PERIODS, BETTER, GAIN_CLOSE, GAIN_OPEN, SMOOTHING
+from mqloom.plugins.overlay.limits import BANNED_PERIODS, BETTER, GAIN_CLOSE, GAIN_OPEN, POTENTIAL_WEIGHT, SMOOTHING
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap, bits
 
@@ -190,10 +190,9 @@ class Weaving:
             link = self._links.get(gateway)
             if master.primary >> number & 1 or gateway in self._banned or (link and link.soft):
                 continue
-            if link is None or link.gain is None:
-                promise[gateway] = self._potential(master, number)
-            else:
-                promise[gateway] = link.gain
+            promise[gateway] = self._potential(master, number)
+            if link and link.gain is not None:  # known better; but while there is room, whoever may gain is watched
+                promise[gateway] = link.gain + POTENTIAL_WEIGHT * promise[gateway]
         order = sorted(promise, key=lambda gateway: (-promise[gateway], master.numbers[gateway]))
         chosen = [each for each in order if promise[each] > 0][: max(places, 0)]
         for gateway in [each for each, link in self._links.items() if not link.soft and each not in chosen]:
