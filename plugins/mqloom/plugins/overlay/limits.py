@@ -22,7 +22,7 @@ MEASURE_S: Final = 1.0
 """How often SH measures what it sends."""
 
 SMOOTHING: Final = 0.5
-"""The weight of the newest measurement: of what is sent, of a gain, of a round trip."""
+"""The weight of the newest measurement: of what is sent, of a round trip."""
 
 LOAD_THRESHOLD: Final = 0.5
 """The load over which a gateway that a link bypasses raises its gain; section 6 gives no value."""
@@ -39,11 +39,18 @@ SLOWNESS_MAX: Final = 2.0
 GAIN_OPEN: Final = 1.0
 """The least gain for which a soft link is opened."""
 
-GAIN_CLOSE: Final = 0.1
-"""The gain under which a soft link is closed: with smoothing, some empty periods after it was last of use."""
+GAIN_SMOOTHING: Final = 0.25
+"""The least weight of the newest period in a gain: enough to follow traffic, not every chance in it."""
 
-BETTER: Final = 1.3
+IDLE_PERIODS: Final = 30
+"""After how many periods without a publication a soft link is closed. Long, because whoever is asked for now and then
+would else be linked and dropped without end; where places are scarce a better candidate takes it anyway."""
+
+BETTER: Final = 1.5
 """How many times the gain of a soft link a candidate must have, and GAIN_OPEN more, to take its place."""
+
+POTENTIAL_MIN: Final = 0.1
+"""The potential of a gateway two hops away of which nothing is known."""
 
 POTENTIAL_WEIGHT: Final = 0.1
 """How much the potential of a candidate counts beside its gain, once that was measured."""

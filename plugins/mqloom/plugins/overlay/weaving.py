@@ -10,7 +10,7 @@ Every period each is given its gain: the publications it had on the map with can
 times their load; smoothed over the periods. Then, in this order:
 
     1. An opening link that was not up for a whole period is given up, and its gateway left alone for a while.
-    2. A soft link whose gain fell under GAIN_CLOSE is closed.
+    2. A soft link that has had no publication for IDLE_PERIODS is closed.
     3. The best candidates of at least GAIN_OPEN are opened while there is room within the fanout. Then a candidate
        takes the place of the worst soft link, if its gain is more than BETTER times that one's, and GAIN_OPEN: links
        whose gains are about the same do not change places, and a link is judged only after a whole period.
@@ -26,7 +26,15 @@ from typing import Literal, NamedTuple
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import CloseSoftLink, OpenSoftLink
-from mqloom.plugins.overlay.limits import BANNED_PERIODS, BETTER, GAIN_CLOSE, GAIN_OPEN, POTENTIAL_WEIGHT, SMOOTHING
+from mqloom.plugins.overlay.limits import (
+    BANNED_PERIODS,
+    BETTER,
+    GAIN_OPEN,
+    GAIN_SMOOTHING,
+    IDLE_PERIODS,
+    POTENTIAL_MIN,
+    POTENTIAL_WEIGHT,
+)
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap, bits
 
@@ -40,7 +48,11 @@ class Woven:
 
     since: float
     gain: float | None = None
-    """Smoothed; None before the first whole period."""
+    """Smoothed; None before it was first measured."""
+    periods: int = 0
+    """How often it was measured."""
+    idle: int = 0
+    """For how many periods it has had no publication."""
     publications: int = 0
     soft: bool = False
     up: bool = False
@@ -155,18 +167,21 @@ class Weaving:
             number = master.numbers[gateway]
             bypassed = master.distances[number] - 1
             gain = link.publications * bypassed * self._loads.scaling(master, number)
-            link.gain = gain if link.gain is None else link.gain + SMOOTHING * (gain - link.gain)
+            link.idle = 0 if link.publications else link.idle + 1
+            link.periods += 1
+            old = link.gain or 0.0
+            # At first the mean of all, so that one lucky period is not yet a reason.
+            link.gain = old + max(GAIN_SMOOTHING, 1 / link.periods) * (gain - old)
 
     def _give_up(self, around: Iterable[GatewayId], now: float) -> Effects:
         effects: Effects = []
         for gateway in self.soft():
             link = self._links[gateway]
-            young = link.since > self._old(now)
-            if not link.up and not link.was_up and not young:
+            if not link.up and not link.was_up and link.since <= self._old(now):
                 effects += self._close(gateway, now)
                 del self._links[gateway]
                 self._banned[gateway] = now + BANNED_PERIODS * self._period_s
-            elif (link.gain or 0.0) < GAIN_CLOSE and not young and gateway not in around:
+            elif link.idle >= IDLE_PERIODS and gateway not in around:
                 effects += self._close(gateway, now)
             link.was_up = link.up
         return effects
@@ -210,7 +225,7 @@ class Weaving:
         near = [master.gateways[each] for each in master.adjacent(number)]
         had = max((self._publications(gateway) for gateway in near), default=0)
         weight = self._loads.scaling(master, number) * self._loads.slowness(master, number)
-        start = GAIN_CLOSE if master.distances[number] == 2 else 0.0
+        start = POTENTIAL_MIN if master.distances[number] == 2 else 0.0
         return start + had / 2 * (master.distances[number] - 1) * weight
 
     # ---- parts of steps ------------------------------------------------------------------------------------------
@@ -246,7 +261,7 @@ class Weaving:
 
     def _open(self, gateway: GatewayId, now: float) -> Effects:
         link = self._links.setdefault(gateway, Woven(since=now))
-        link.soft, link.since = True, now
+        link.soft, link.since, link.idle = True, now, 0
         return [OpenSoftLink(gateway)]
 
     def _close(self, gateway: GatewayId, now: float) -> Effects:
