@@ -125,9 +125,18 @@ def test_links_around_a_neighbour_that_is_down_go_before_all_others() -> None:
     loom = Loom(fanout=4)
     assert loom.period({D: 10, F: 20}) == [OpenSoftLink(F), OpenSoftLink(D)]
     loom.down = 1
-    assert loom.weaving.bypass(MAP, A, loom.now) == [CloseSoftLink(F), OpenSoftLink(C)]
+    assert loom.weaving.bypass(MAP, loom.down, loom.now) == [CloseSoftLink(F), OpenSoftLink(C)]
     loom.weaving.check(MAP)
     loom.weaving.stood(C, up=True)
+    assert loom.period({F: 100}) == []
+
+
+def test_links_around_two_neighbours_that_are_down_do_not_displace_each_other() -> None:
+    loom = Loom(fanout=4)
+    loom.down = 3
+    assert loom.weaving.bypass(MAP, loom.down, 0.0) == [OpenSoftLink(C), OpenSoftLink(D)]
+    loom.weaving.stood(C, up=True)
+    loom.weaving.stood(D, up=True)
     assert loom.period({F: 100}) == []
 
 

@@ -170,7 +170,7 @@ class TreeOverlay:
         self._up.discard(gateway)
         self._router.set_down(gateway, down=True)
         # A crashed neighbour comes back: its side stays on the map. Meanwhile it is gone around.
-        woven = self._weaving.bypass(self._map, gateway, now)
+        woven = self._weaving.bypass(self._map, self._router.down, now)
         self._rewire()
         return [*woven]
 

@@ -20,7 +20,7 @@ Ties go to the nearer gateway, then to the order of the map. Soft links around a
 before all others, at once and without regard to gain; what they displace is the worst.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -133,18 +133,9 @@ class Weaving:
         self._choose_candidates(master, now)
         return effects
 
-    def bypass(self, master: MasterMap, neighbour: GatewayId, now: float) -> Effects:
-        """Open soft links to the neighbours of a primary neighbour that went down."""
-        around = [master.gateways[n] for n in master.adjacent(master.numbers[neighbour])]
-        needed = [gateway for gateway in around if not self._is_soft(gateway) and gateway not in self._banned]
-        effects: Effects = []
-        for gateway in needed:
-            if not self._room(master):
-                worst = self._worst(master, besides=around)
-                if worst is None:
-                    break
-                effects += self._close(worst, now)
-            effects += self._open(gateway, now)
+    def bypass(self, master: MasterMap, down: int, now: float) -> Effects:
+        """Open soft links to the neighbours of primary neighbours that are down, a bit vector."""
+        effects = self._go_around(master, self._around(master, down), now)
         self._choose_candidates(master, now)
         return effects
 
@@ -152,8 +143,9 @@ class Weaving:
         """End a period: judge all links by the publications they had, and change them."""
         self._measure(master, publications)
         self._banned = {gateway: until for gateway, until in self._banned.items() if until > now}
-        around = {master.gateways[each] for number in bits(down) for each in master.adjacent(number)}
+        around = self._around(master, down)
         effects = self._give_up(around, now)
+        effects += self._go_around(master, around, now)
         effects += self._promote(master, around, now)
         self._choose_candidates(master, now)
         return effects
@@ -173,7 +165,23 @@ class Weaving:
             # At first the mean of all, so that one lucky period is not yet a reason.
             link.gain = old + max(GAIN_SMOOTHING, 1 / link.periods) * (gain - old)
 
-    def _give_up(self, around: Iterable[GatewayId], now: float) -> Effects:
+    def _around(self, master: MasterMap, down: int) -> list[GatewayId]:
+        return [master.gateways[each] for number in bits(down) for each in master.adjacent(number)]
+
+    def _go_around(self, master: MasterMap, around: Sequence[GatewayId], now: float) -> Effects:
+        effects: Effects = []
+        for gateway in around:
+            if self._is_soft(gateway) or gateway in self._banned:
+                continue
+            if not self._room(master):
+                worst = self._worst(master, besides=around)
+                if worst is None:
+                    break
+                effects += self._close(worst, now)
+            effects += self._open(gateway, now)
+        return effects
+
+    def _give_up(self, around: Sequence[GatewayId], now: float) -> Effects:
         effects: Effects = []
         for gateway in self.soft():
             link = self._links[gateway]
@@ -186,7 +194,7 @@ class Weaving:
             link.was_up = link.up
         return effects
 
-    def _promote(self, master: MasterMap, around: Iterable[GatewayId], now: float) -> Effects:
+    def _promote(self, master: MasterMap, around: Sequence[GatewayId], now: float) -> Effects:
         effects: Effects = []
         for gateway in self._ranked(master, lambda link: not link.soft and (link.gain or 0.0) >= GAIN_OPEN):
             if not self._room(master):
@@ -242,7 +250,7 @@ class Weaving:
         names = [gateway for gateway, link in self._links.items() if chosen(link)]
         return sorted(names, key=lambda gateway: (-self._gain(gateway), master.numbers[gateway]))
 
-    def _worst(self, master: MasterMap, besides: Iterable[GatewayId], before: float | None = None) -> GatewayId | None:
+    def _worst(self, master: MasterMap, besides: Sequence[GatewayId], before: float | None = None) -> GatewayId | None:
         ranked = self._ranked(master, lambda link: link.soft and (before is None or link.since <= before))
         return next((each for each in reversed(ranked) if each not in besides), None)
 
