@@ -46,7 +46,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             neighbours=neighbours,
             matcher=manager.matchers()[configuration.federation.matcher].build(),
             overlay=manager.overlays()[configuration.federation.overlay].build(
-                gateway, neighbours, configuration.overlay_settings(gateway)
+                gateway, neighbours, broker.overlay_settings
             ),
             peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
             codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],

@@ -22,7 +22,6 @@ class FederationTable(Struct, frozen=True, kw_only=True):
     data: Annotated[list[str], Meta(min_length=1)]
     matcher: str = "content"
     overlay: str = "tree"
-    overlay_settings: dict[str, object] = field(default_factory=dict)
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
 
 
@@ -93,10 +92,6 @@ class Configuration(Struct, frozen=True, kw_only=True):
                 return broker
         hint = nearest(gateway, [broker.id for broker in self.brokers])
         raise ConfigurationError(self.source, (f"there is no broker {gateway!r}; {hint}",))
-
-    def overlay_settings(self, gateway: str) -> dict[str, object]:
-        """Return a broker's settings for the overlay: its own before those of the federation."""
-        return self.federation.overlay_settings | self.broker(gateway).overlay_settings
 
     def neighbours(self, gateway: GatewayId) -> list[GatewayId]:
         """Return a broker's neighbours over primary links, in the order of the configuration."""

@@ -305,13 +305,9 @@ def _overlay_problems(draft: Draft, manager: Manager) -> Iterator[str]:
     kind = None if draft.federation is None else manager.overlays().get(draft.federation.overlay)
     if kind is None or draft.federation is None:
         return
-    places = [("federation.overlay_settings", GatewayId("any"), draft.federation.overlay_settings)]
     for place, broker, _ in draft.brokers:
         if broker is not None and broker.overlay_settings:
-            settings = draft.federation.overlay_settings | broker.overlay_settings
-            places.append((f"{place}.overlay_settings", broker.id, settings))
-    for place, gateway, settings in places:
-        try:
-            kind.build(gateway, (), settings)
-        except ValueError as error:
-            yield f"{place}: {error}"
+            try:
+                kind.build(broker.id, (), broker.overlay_settings)
+            except ValueError as error:
+                yield f"{place}.overlay_settings: {error}"

@@ -1,38 +1,32 @@
-"""Overlay `tree`: the primary links alone. Subscriptions travel to everybody; a publication follows them back (S0).
+"""Overlay `tree`: a tree of primary links; with soft links across it where a strategy is set (paper 001).
 
-Paper 001, section 2, strategy 0, where the anchors are the immediate neighbours and Fwrd(p) = Anchors(p): a publication
-goes to each neighbour behind which somebody matches, and never back to where it came from.
+[plugins.settings.tree_overlay]
+strategy = "S2"
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import OverlayKind, Settings
+from mqloom.plugins.overlay import TreeOverlay, settings_problems
 
+NOTHING: Settings = {}
 
-class TreeOverlay:
-    """The neighbours of one gateway in a network without cycles."""
-
-    def __init__(self, gateway: GatewayId, neighbours: Sequence[GatewayId], settings: Settings = {}) -> None:  # noqa: B006
-        assert gateway not in neighbours
-        if settings:
-            raise ValueError(f"unknown settings: {', '.join(settings)}")
-        self._neighbours = tuple(neighbours)
-        self._others = {None: self._neighbours} | {
-            source: tuple(other for other in neighbours if other != source) for source in neighbours
-        }
-
-    def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
-        """Everybody but the source."""
-        return self._others[source]
-
-    def route(self, wanted: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
-        """The wanted ones but the source, in the order of the configuration."""
-        return [neighbour for neighbour in self._neighbours if neighbour in wanted and neighbour != source]
+__all__ = ["TreeOverlay", "mqloom_check", "mqloom_overlay"]
 
 
 @hookimpl
-def mqloom_overlay() -> OverlayKind:
-    """Offer the overlay."""
-    return OverlayKind(name="tree", build=TreeOverlay)
+def mqloom_check(settings: Settings) -> Sequence[str]:
+    """Explain mistakes in the settings."""
+    return settings_problems(settings)
+
+
+@hookimpl
+def mqloom_overlay(settings: Settings) -> OverlayKind:
+    """Offer the overlay; what it is built with goes before the plugin's own settings."""
+
+    def build(gateway: GatewayId, neighbours: Sequence[GatewayId], own: Settings = NOTHING) -> TreeOverlay:
+        return TreeOverlay(gateway, neighbours, {**settings, **own})
+
+    return OverlayKind(name="tree", build=build)

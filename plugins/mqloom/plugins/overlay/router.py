@@ -1,0 +1,188 @@
+"""The way of publications: anchors to links, remembered; and how often, for the profile of candidate links.
+
+Publications travel on the map of real links. How they would travel if candidates were links too is asked later, on a
+map of its own (section 6): an answer counts how often it was given, and `publications` works these counts off. So a
+publication costs one look into a dict.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mqloom.core.ids import GatewayId
+from mqloom.plugins.overlay.limits import MEMO_MAX
+from mqloom.plugins.overlay.master_map import MasterMap, bits
+from mqloom.plugins.overlay.strategies import STRATEGIES, forward_s2
+from mqloom.plugins.overlay.working_map import WorkingMap
+
+NO_SIDE = -1
+
+
+@dataclass(slots=True)
+class Answer:
+    """Where publications with these anchors go, and how many did."""
+
+    targets: Sequence[GatewayId]
+    hits: int = 0
+
+
+class Explanation(NamedTuple):
+    """Why a publication goes where it goes."""
+
+    strategy: str
+    side: GatewayId | None
+    """The primary neighbour from whose side it came."""
+    dropped: Sequence[GatewayId]
+    """Anchors on that side: whoever sent it serves them."""
+    unknown: Sequence[GatewayId]
+    """Anchors that are not on the map: they could be on any side."""
+    copies: dict[GatewayId, Sequence[GatewayId]]
+    """Who gets a copy, for which anchors; a gateway may be served twice when the nearer of two is down."""
+    bypassed: Sequence[GatewayId]
+    """Primary neighbours that are down: what is beyond them also gets it directly, as far as there are links."""
+
+
+class Router:
+    """The working map of one gateway and what follows from it."""
+
+    def __init__(self, master: MasterMap, strategy: str) -> None:
+        self.working = WorkingMap(master)
+        self.profile = WorkingMap(master)
+        self.down = 0
+        """The primary neighbours that are down, as a bit vector: their numbers are the same on every map."""
+        self.copies = 0
+        """How many copies were sent, ever."""
+        self.unknown = 0
+        """How many anchors that are not on the map were asked for, ever; once for each remembered answer."""
+        self._strategy = strategy
+        self._memo: dict[tuple[frozenset[GatewayId], int], Answer] = {}
+        self._publications: dict[GatewayId, int] = {}
+
+    def route(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        """Return who gets a copy."""
+        master = self.working.master
+        side = NO_SIDE if source is None else self._side(source)
+        key = (frozenset(anchors), side)
+        answer = self._memo.get(key)
+        if answer is None:
+            if len(self._memo) >= MEMO_MAX:
+                self._settle()
+            wanted = self._downstream(key[0], side, self.working)
+            answer = self._memo[key] = Answer(tuple(master.names(self._forward(wanted))))
+            self.unknown += sum(anchor not in master.numbers for anchor in key[0])
+        answer.hits += 1
+        self.copies += len(answer.targets)
+        return answer.targets
+
+    def set_map(self, master: MasterMap, soft: Iterable[GatewayId], candidates: Iterable[GatewayId]) -> None:
+        """Take another master map, and links: those that are up, and those to be profiled with them."""
+        self._settle()
+        soft = tuple(soft)
+        self.working = WorkingMap(master, soft)
+        self.profile = WorkingMap(master, (*soft, *candidates))
+
+    def set_link(self, gateway: GatewayId, *, up: bool) -> None:
+        """Take in a soft link that came up, or take out one that went down: a bit, and what was remembered."""
+        self._settle()
+        if up:
+            self.working.add(gateway)
+            self.profile.add(gateway)
+        else:
+            self.working.remove(gateway)
+
+    def set_strategy(self, strategy: str) -> None:
+        """Use another strategy from now on."""
+        if strategy != self._strategy:
+            self._settle()
+            self._strategy = strategy
+
+    def set_down(self, neighbour: GatewayId, *, down: bool) -> None:
+        """Take note of how a primary link stands."""
+        self._settle()
+        bit = 1 << self.working.master.numbers[neighbour]
+        self.down = self.down | bit if down else self.down & ~bit
+
+    @property
+    def strategy(self) -> str:
+        """The strategy in use: S0, S1 or S2."""
+        return self._strategy
+
+    def publications(self) -> dict[GatewayId, int]:
+        """Return how many publications each link would have had since the last call, had candidates been links."""
+        self._settle()
+        counted, self._publications = self._publications, {}
+        return counted
+
+    def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
+        """Say where a publication would go, and why; it is not counted."""
+        master = self.working.master
+        side = NO_SIDE if source is None else self._side(source)
+        numbers = {anchor: master.numbers.get(anchor) for anchor in sorted(set(anchors))}
+        forward = self._forward(self._downstream(frozenset(anchors), side, self.working))
+        kept = {a: n for a, n in numbers.items() if n is not None and master.sides[n] != side}
+        return Explanation(
+            strategy=self._strategy,
+            side=None if side == NO_SIDE else master.gateways[side],
+            dropped=[a for a, n in numbers.items() if n is not None and a not in kept],
+            unknown=[a for a, n in numbers.items() if n is None],
+            copies={
+                master.gateways[target]: [a for a, n in kept.items() if master.subtrees[target] >> n & 1]
+                for target in bits(forward)
+            },
+            bypassed=master.names(forward & self.down),
+        )
+
+    # ---- path computation ----------------------------------------------------------------------------------------
+
+    def _side(self, source: GatewayId) -> int:
+        """Return the primary next hop towards a source; one that is not on the map excludes nothing."""
+        number = self.working.master.numbers.get(source)
+        return NO_SIDE if number is None else self.working.master.sides[number]
+
+    def _downstream(self, anchors: frozenset[GatewayId], side: int, working: WorkingMap) -> int:
+        """Return the gateways with links that stand for the anchors, but for those where the publication came from.
+
+        Line 2 of Figures 5 and 6, "only keep downstream anchors". An anchor that is not on the map could be on any
+        side, so each primary neighbour stands for it: right, if not sparing.
+        """
+        master = working.master
+        wanted = 0
+        for anchor in anchors:
+            number = master.numbers.get(anchor)
+            if number is None:
+                wanted |= master.primary & ~(1 << side) if side >= 0 else master.primary
+            elif master.sides[number] != side:
+                wanted |= 1 << working.substitute(number)
+        return wanted
+
+    def _forward(self, wanted: int) -> int:
+        """Return who gets a copy, by the strategy; and around a neighbour that is down.
+
+        Such a neighbour keeps its copy, which waits for it. So that nobody else waits with it, soft links to anchors
+        beyond it are used too, whatever the strategy would have left to it (section 6 leaves this to [21]).
+        """
+        working = self.working
+        forward = STRATEGIES[self._strategy](working, wanted)
+        for number in bits(forward & self.down):
+            forward |= forward_s2(working, wanted & working.beyond(number) & ~(1 << number))
+        return forward
+
+    # ---- counting ------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Add up what remembered answers counted, on the map with candidates, and forget them."""
+        names = self.profile.master.gateways
+        strategy = STRATEGIES[self._strategy]
+        for (anchors, side), answer in self._memo.items():
+            for number in bits(strategy(self.profile, self._downstream(anchors, side, self.profile))):
+                name = names[number]
+                self._publications[name] = self._publications.get(name, 0) + answer.hits
+        self._memo.clear()
+
+    def check(self) -> None:
+        """State the invariants."""
+        assert self.working.master is self.profile.master
+        assert self.working.links & self.profile.links == self.working.links
+        assert self.working.links & self.working.master.primary == self.working.master.primary
+        assert self.down & ~self.working.master.primary == 0
+        assert len(self._memo) <= MEMO_MAX

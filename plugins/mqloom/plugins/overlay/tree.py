@@ -1,0 +1,259 @@
+"""The overlay of one gateway: a tree of primary links, and soft links across it (paper 001, sections 2 to 6).
+
+`handle` is the only way in for what changes; `route`, `spread` and the anchors only answer. The parts: `neighbourhood`
+(the map), `router` (publications), `weaving` (soft links), `loads` (how the others fare).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import assert_never
+
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.interfaces import (
+    AnchorsChanged,
+    LinkStood,
+    NeighbourTold,
+    OverlayEffect,
+    OverlayEvent,
+    OverlayStarted,
+    OverlayWoke,
+    TellNeighbour,
+    WakeOverlayAt,
+)
+from mqloom.plugins.overlay.bodies import Report, View, decode, encode
+from mqloom.plugins.overlay.limits import MEASURE_S, SMOOTHING, UTILISATION_MAX
+from mqloom.plugins.overlay.loads import Loads
+from mqloom.plugins.overlay.master_map import MasterMap, Tree
+from mqloom.plugins.overlay.neighbourhood import Neighbourhood
+from mqloom.plugins.overlay.router import Explanation, Router
+from mqloom.plugins.overlay.settings import read_settings
+from mqloom.plugins.overlay.weaving import LinkReport, Weaving
+
+NOTHING: Mapping[str, object] = {}
+
+
+class TreeOverlay:
+    """The links of one gateway in a network whose primary links have no cycle.
+
+    Raises ValueError for settings that are wrong. With S0, the default, it says nothing and asks for nothing.
+    """
+
+    def __init__(
+        self, gateway: GatewayId, neighbours: Sequence[GatewayId], settings: Mapping[str, object] = NOTHING
+    ) -> None:
+        assert gateway not in neighbours
+        self.settings = read_settings(settings)
+        self.counters: dict[str, int] = {}
+        self._neighbours = tuple(neighbours)
+        self._others = {None: self._neighbours} | {
+            source: tuple(other for other in neighbours if other != source) for source in neighbours
+        }
+        self._delta = self.settings.sight
+        self._neighbourhood = Neighbourhood(gateway, self._neighbours, self._delta)
+        self._loads = Loads(self.settings.uplink_per_s)
+        self._weaving = Weaving(
+            fanout=self.settings.fanout,
+            max_links=self.settings.max_links,
+            period_s=self.settings.weave_s,
+            loads=self._loads,
+        )
+        strategy = "S2" if self.settings.strategy == "SH" else self.settings.strategy
+        self._router = Router(self._map, strategy)
+        self._up: set[GatewayId] = set()
+        self._told: dict[GatewayId, tuple[int, Tree]] = {}
+        """The number of the view that each neighbour was told last, and the tree in it."""
+        self._views_told = 0
+        self._weave_at = self._measure_at = 0.0
+        self._measured = (0.0, 0)
+        """When copies were last counted for SH, and how many there were."""
+        self._woven = (0.0, 0)
+        """Likewise at the end of the last period."""
+        self._sent_per_s = 0.0
+
+    # ---- answers -------------------------------------------------------------------------------------------------
+
+    def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
+        """Everybody but the source: subscriptions travel on primary links only (section 4)."""
+        return self._others[source]
+
+    def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
+        """The anchor itself if it is on the map behind that neighbour, else the neighbour: right, if near-sighted."""
+        number = self._map.numbers.get(anchor)
+        if number is None or self._map.gateways[self._map.sides[number]] != neighbour:
+            return neighbour
+        return anchor
+
+    def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId:
+        """Section 4: unchanged within delta - 1 of us, else the gateway one hop nearer; our own client's is us."""
+        number = None if anchor is None else self._map.numbers.get(anchor)
+        if number is None:
+            return self._map.us
+        if self._map.distances[number] < self._delta:
+            return self._map.gateways[number]
+        parent = self._map.parents[number]
+        return self._map.us if parent < 0 else self._map.gateways[parent]
+
+    def route(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        """Who gets a copy: the strategy's choice among primary and open soft links."""
+        return self._router.route(anchors, source)
+
+    def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
+        """Say where a publication would go, and why."""
+        return self._router.explain(anchors, source)
+
+    def links(self) -> list[LinkReport]:
+        """Return all links, primary, soft and candidate, with what they were worth in the last period."""
+        return self._weaving.describe(self._map, self._router.down)
+
+    @property
+    def _map(self) -> MasterMap:
+        return self._neighbourhood.map
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
+        """Take an event, return what is to be done."""
+        if self._delta == 1:
+            return ()  # nothing to tell, nobody to link to
+        match event:
+            case OverlayStarted():
+                return self._start(now)
+            case NeighbourTold():
+                return self._hear(event.neighbour, event.body, now)
+            case LinkStood():
+                return self._stand(event.gateway, up=event.up, now=now)
+            case OverlayWoke():
+                return self._wake(now)
+            case _:
+                assert_never(event)
+
+    def _start(self, now: float) -> list[OverlayEffect]:
+        self._weave_at, self._measure_at = now + self.settings.weave_s, now + MEASURE_S
+        self._measured = self._woven = (now, 0)
+        return [self._next_wake()]
+
+    def _hear(self, neighbour: GatewayId, body: bytes, now: float) -> list[OverlayEffect]:
+        if neighbour not in self._others:
+            return self._ignore("stranger")
+        try:
+            told = decode(body)
+            if isinstance(told, Report):
+                return self._hear_report(neighbour, told, now)
+            before = self._map
+            fits = self._neighbourhood.take(neighbour, told)
+        except ValueError:
+            return self._ignore("malformed")
+        if not fits:
+            return self._ignore("contradicted")
+        # Even with the same map, there may be somebody now who may be passed on.
+        return [*self._remap(before, now), *self._tell_all()]
+
+    def _hear_report(self, neighbour: GatewayId, report: Report, now: float) -> list[OverlayEffect]:
+        known = self._neighbourhood.number_of(neighbour) == report.view
+        members = self._neighbourhood.members(neighbour) if known else None
+        return [] if self._loads.take(neighbour, report, members, now) else self._ignore("report")
+
+    def _ignore(self, reason: str) -> list[OverlayEffect]:
+        name = f"overlay_ignored_{reason}"
+        self.counters[name] = self.counters.get(name, 0) + 1
+        return []
+
+    def _stand(self, gateway: GatewayId, *, up: bool, now: float) -> list[OverlayEffect]:
+        if gateway not in self._others:
+            if self._weaving.stood(gateway, up=up):
+                self._router.set_link(gateway, up=up)
+            return []
+        if up:
+            self._up.add(gateway)
+            self._router.set_down(gateway, down=False)
+            self._told.pop(gateway, None)  # it may have lost what we said
+            return self._tell_all()
+        self._up.discard(gateway)
+        self._router.set_down(gateway, down=True)
+        # A crashed neighbour comes back: its side stays on the map. Meanwhile it is gone around.
+        woven = self._weaving.bypass(self._map, self._router.down, now)
+        self._rewire()
+        return [*woven]
+
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    def _wake(self, now: float) -> list[OverlayEffect]:
+        effects: list[OverlayEffect] = []
+        if now >= self._measure_at:
+            self._measure_at = now + MEASURE_S
+            self._measure(now)
+        if now >= self._weave_at:
+            self._weave_at = now + self.settings.weave_s
+            effects += self._weave(now)
+        return [*effects, self._next_wake()]
+
+    def _next_wake(self) -> WakeOverlayAt:
+        return WakeOverlayAt(min(self._weave_at, self._measure_at) if self._is_hybrid else self._weave_at)
+
+    @property
+    def _is_hybrid(self) -> bool:
+        return self.settings.strategy == "SH" and self.settings.uplink_per_s is not None
+
+    def _measure(self, now: float) -> None:
+        """SH, section 5: spare an uplink that is used by more than four fifths, by S1; else S2."""
+        since, copies = self._measured
+        self._measured = (now, self._router.copies)
+        if not self._is_hybrid or now <= since:
+            return
+        assert self.settings.uplink_per_s is not None
+        per_s = (self._router.copies - copies) / (now - since)
+        self._sent_per_s += SMOOTHING * (per_s - self._sent_per_s)
+        busy = self._sent_per_s > UTILISATION_MAX * self.settings.uplink_per_s
+        self._router.set_strategy("S1" if busy else "S2")
+
+    def _weave(self, now: float) -> list[OverlayEffect]:
+        since, copies = self._woven
+        self._woven = (now, self._router.copies)
+        self._loads.measure((self._router.copies - copies) / (now - since) if now > since else 0.0)
+        publications = self._router.publications()
+        woven = self._weaving.weave(self._map, publications, self._router.down, now)
+        self._rewire()
+        return [*woven, *self._reports(now)]
+
+    def _reports(self, now: float) -> list[OverlayEffect]:
+        effects: list[OverlayEffect] = []
+        for target in self._neighbours:
+            if target in self._up and target in self._told:
+                number, tree = self._told[target]
+                report = self._loads.report(target, [gateway for gateway, _ in tree], number, now)
+                effects.append(TellNeighbour(target, encode(report), urgent=True))
+        return effects
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def _remap(self, before: MasterMap, now: float) -> list[OverlayEffect]:
+        if self._map is before:
+            return []
+        self._loads.forget_but(self._map)
+        woven = self._weaving.remap(self._map, now)
+        self._rewire()
+        return [*woven, AnchorsChanged()]
+
+    def _rewire(self) -> None:
+        self._router.set_map(self._map, self._weaving.up(), self._weaving.profiled())
+
+    def _tell_all(self) -> list[OverlayEffect]:
+        """Tell each neighbour that is there what it does not know yet."""
+        effects: list[OverlayEffect] = []
+        for target in self._neighbours:
+            if target not in self._up:
+                continue
+            told = self._told.get(target)
+            tree = self._neighbourhood.tree_for(target)
+            if told is None or told[1] != tree:
+                self._views_told += 1
+                self._told[target] = (self._views_told, tree)
+                view = View(self._views_told, [gateway for gateway, _ in tree], [parent for _, parent in tree])
+                effects.append(TellNeighbour(target, encode(view), urgent=False))
+        return effects
+
+    def check(self) -> None:
+        """State the invariants of all parts."""
+        self._neighbourhood.check()
+        self._router.check()
+        self._weaving.check(self._map)
+        assert self._router.working.master is self._map
