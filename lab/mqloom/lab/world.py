@@ -9,6 +9,7 @@ import msgspec
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import Wish
+from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.broker_model import Broker, BrokerSettings
@@ -51,15 +52,28 @@ def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], 
 
 
 def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
-    """Return a node whose overlay opens and closes soft links while publications come."""
-    randomness = plan.randomness(f"restless {gateway} {epoch}")
+    """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
+    overlay: Overlay
+    federation = plan.randomness("overlay")
+    if federation.random() < 0.5:
+        randomness = plan.randomness(f"restless {gateway} {epoch}")
+        overlay = RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s)
+    else:
+        settings: dict[str, object] = {
+            "delta": federation.randint(2, 5),
+            "fanout": federation.choice((3, 5, 35)),
+            "weave_s": federation.choice((1.0, 5.0, 20.0)),
+            "strategy": plan.randomness(f"strategy {gateway}").choice(("S1", "S2", "SH")),
+            "uplink_per_s": 5.0,
+        }
+        overlay = TreeOverlay(gateway, neighbours, settings)
     parts = NodeParts(
         gateway=gateway,
         epoch=epoch,
         neighbours=neighbours,
         peers=[GatewayId(name) for name in plan.gateways if name != gateway],
         matcher=ScanMatcher(),
-        overlay=RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s),
+        overlay=overlay,
         codecs=[("#", json_codec.mqloom_codec())],
         data=DATA,
     )
