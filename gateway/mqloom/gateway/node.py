@@ -26,7 +26,7 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
-from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Told, Withdraw
+from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Mark, Message, Synced, Told, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer
 from mqloom.core.subscription import Subscription
@@ -259,6 +259,8 @@ class Node:
                 self._flushes.answered(sender, message, now)
             case Control():
                 self._controls.receive(message, sender, now)
+            case Mark():
+                self._traffic.marked(message, sender)
             case Told():
                 self._hand_to_overlay(NeighbourTold(sender, message.body), now)
 

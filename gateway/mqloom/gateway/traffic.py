@@ -7,20 +7,23 @@ A neighbour from which we have not heard, in this life, everything that is wante
 says Synced, every publication of QoS 1 goes there, or into the park for it. What comes out of the park is sifted.
 
 A publication that crosses a soft link overtakes others, which may be parked on the primary way. So its origin's mark
-must not count from there on: it is taken off.
+must not count from there on: it is taken off. Instead the origin tells its mark now and then, over the primary links.
+There it goes behind what is parked, or rather not at all: a mark that must wait is dropped, another follows.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import structs
+
 from mqloom.core import layout
 from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX
-from mqloom.core.messages import Flush, Flushed
+from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX, MARK_EVERY
+from mqloom.core.messages import Flush, Flushed, Mark
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
@@ -92,6 +95,8 @@ class Traffic:
         self._intake = Intake(gateway, epoch, journal)
         self._deliveries = Deliveries(self._custody)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
+        self._epoch = epoch
+        self._told_mark = 0
         self._unheard = set(links)
         self._held: list[Held] | None = []
         self._held_bytes = 0
@@ -115,7 +120,23 @@ class Traffic:
 
     def _take_in(self, incoming: Sequence[Incoming]) -> None:
         publications = self._intake.take(incoming)
+        if self._intake.low_water >= self._told_mark + MARK_EVERY:
+            self._told_mark = self._intake.low_water
+            self._spread(Mark(self._gateway, self._epoch, self._told_mark), None)
         self._route([(each, self._begin_own(each)) for each in publications], None)
+
+    def marked(self, mark: Mark, sender: GatewayId) -> None:
+        """A neighbour passes on what an origin has told."""
+        if mark.gateway == self._gateway:  # the primary network must have a cycle
+            return
+        if mark.low_water > self._seen.floor(mark.gateway, mark.epoch):
+            self._seen.forget_below(mark.gateway, mark.epoch, mark.low_water)
+        self._spread(mark, sender)
+
+    def _spread(self, mark: Mark, source: GatewayId | None) -> None:
+        for neighbour in self._overlay.spread(source):
+            if self._flows[neighbour].is_clear:
+                self._flows[neighbour].post(Entry(mark, None))
 
     def _begin_own(self, publication: Publication) -> Duty | None:
         return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
@@ -237,7 +258,7 @@ class Traffic:
             if here or hops:
                 self._counters.add("publications_matched")
             if here:
-                local.append((publication, here, duty))
+                local.append((self._marked_here(publication), here, duty))
             elif source is not None:
                 self._counters.add("publications_relayed")
             if hops:
@@ -246,6 +267,13 @@ class Traffic:
         for _, duty in batch:
             if duty is not None:
                 self._custody.meet(duty)
+
+    def _marked_here(self, publication: Publication) -> Publication:
+        """Return a publication with a mark for those to whom we deliver it: what is below ours never comes to them."""
+        if publication.low_water or not publication.hops:
+            return publication
+        floor = self._seen.floor(publication.origin, publication.epoch)
+        return structs.replace(publication, low_water=floor) if floor else publication
 
     def _forward(self, publication: Publication, duty: Duty | None, hops: Sequence[GatewayId]) -> None:
         if publication.hops >= HOPS_MAX:
