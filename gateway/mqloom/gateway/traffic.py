@@ -27,7 +27,7 @@ from mqloom.core.messages import Flush, Flushed, Mark
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
-from mqloom.gateway.custody import Custody, Duty, FromBroker, FromNeighbour, FromPark
+from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.flows import Flow
@@ -42,6 +42,8 @@ from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
 
 TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeLost
+
+FromGateway = FromNeighbour | FromGuest
 
 
 class Held(NamedTuple):
@@ -141,9 +143,10 @@ class Traffic:
     def _begin_own(self, publication: Publication) -> Duty | None:
         return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
 
-    def receive(self, publications: Sequence[Publication], first: FromNeighbour) -> FromNeighbour:
-        """A neighbour sent publications next to each other; returns the place behind them."""
+    def receive(self, publications: Sequence[Publication], first: FromGateway) -> FromGateway:
+        """A gateway sent publications next to each other; returns the place behind them."""
         source = first
+        kind, sender = type(first), first[0]
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
@@ -154,12 +157,12 @@ class Traffic:
             elif publication.qos:
                 self._custody.again(source, publication.id, known)
             if publication.qos:
-                source = FromNeighbour(source.neighbour, source.conversation, source.place + 1)
+                source = kind(sender, source.conversation, source.place + 1)
         if self._held is None:
-            self._route(batch, source.neighbour)
+            self._route(batch, sender)
             return source
         for publication, duty in batch:
-            self._hold(Held(publication, duty, source.neighbour), self._held)
+            self._hold(Held(publication, duty, sender), self._held)
         return source
 
     def _hold(self, each: Held, held: list[Held]) -> None:
@@ -291,27 +294,34 @@ class Traffic:
         else:
             self._soft_links.post(hop, entry)
 
-    def reroute(self) -> None:
+    def reroute(self) -> bool:
         """Send on another way what soft links have given back: to whoever is next on the way there.
 
-        That one sends it on to everybody behind it, who may have got it already.
+        That one sends it on to everybody behind it, who may have got it already. It must not go back to where it came
+        from: that one would have it from us, and whoever waits for us would be told so. Returns whether some of it went
+        over soft links again.
         """
+        is_soft = False
         for peer, entry in self._soft_links.returned():
             assert isinstance(entry.message, Publication)
             self._counters.add("publications_rerouted")
-            hops = self._overlay.route({peer}, None, tuple)
+            first = None if entry.duty is None else entry.duty.sources[0]
+            source = first[0] if isinstance(first, FromNeighbour | FromGuest) else None
+            hops = self._overlay.route({peer}, source, tuple)
             if not hops:  # it is not on the map any more
-                hops = self._hops_again(entry.message, entry.duty)
+                hops = self._hops_again(entry.message, entry.duty, source)
             for hop in hops:
                 if entry.duty is not None:
                     entry.duty.claims += 1
                 self._send(Entry(entry.message, entry.duty), hop)
+                is_soft = is_soft or hop not in self._flows
             if entry.duty is not None:
                 self._custody.meet(entry.duty)
+        return is_soft
 
-    def _hops_again(self, publication: Publication, duty: Duty | None) -> Sequence[GatewayId]:
+    def _hops_again(self, publication: Publication, duty: Duty | None, source: GatewayId | None) -> Sequence[GatewayId]:
         [keys] = self._match([publication], self._contents.decode([publication]), [duty])
-        return self._split(keys, None, publication.qos)[1]
+        return self._split(keys, source, publication.qos)[1]
 
     def _deliver(self, local: Sequence[Matched]) -> None:
         deliveries, count = self._subscribers.deliver(local)
@@ -411,11 +421,9 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                receiver = self._links.get(source.neighbour)
-                if receiver is not None:
-                    receiver.taken_care_of(source.conversation, source.place)
-                else:
-                    self._guests.taken_care_of(source.neighbour, source.conversation, source.place)
+                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
+            elif isinstance(source, FromGuest):
+                self._guests.taken_care_of(source.guest, source.conversation, source.place)
             else:
                 self._flows[source.neighbour].settle(source.receipt)
 
