@@ -71,6 +71,9 @@ class Weaving(Answering):
     def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId:
         return self.spread(None)  # type: ignore[return-value]
 
+    def knows(self, gateway: GatewayId) -> bool:
+        return self.spread(None)  # type: ignore[return-value]
+
     def handle(self, event: object, now: float) -> list[OverlayEffect]:
         return self.spread(None)  # type: ignore[return-value]
 
@@ -82,7 +85,7 @@ def weaving(answer: object) -> tuple[GuardedOverlay, Counters]:
 
 def test_an_overlay_that_does_not_weave_is_asked_for_no_anchor_and_told_nothing() -> None:
     overlay, counters = guarded(RuntimeError("no"))
-    assert not overlay.weaves
+    assert not overlay.knows(FAR)
     assert overlay.anchor_here(FAR, A) == A
     assert overlay.anchor_for(A, B) is None
     assert overlay.handle(OverlayStarted(), 0.0) == ()
@@ -91,7 +94,6 @@ def test_an_overlay_that_does_not_weave_is_asked_for_no_anchor_and_told_nothing(
 
 def test_our_own_clients_and_what_names_no_anchor_are_by_their_side() -> None:
     overlay, _ = weaving(FAR)
-    assert overlay.weaves
     assert overlay.anchor_here(None, None) is None
     assert overlay.anchor_here(None, A) == A
     assert overlay.anchor_for(None, A) is None
@@ -110,6 +112,12 @@ def test_without_a_good_anchor_the_neighbour_is_the_anchor(answer: object) -> No
     assert overlay.anchor_here(FAR, A) == A
     assert overlay.anchor_for(FAR, A) is None
     assert counters.reasons("plugin_failures")["overlay"] in (1, 2)
+
+
+def test_only_a_clear_yes_puts_a_gateway_on_the_map() -> None:
+    assert weaving(True)[0].knows(FAR)
+    for answer in (False, None, FAR, RuntimeError("no")):
+        assert not weaving(answer)[0].knows(FAR)
 
 
 def test_a_soft_link_may_be_named_only_while_it_is_up() -> None:

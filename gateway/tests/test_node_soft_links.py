@@ -81,6 +81,9 @@ class Path(TreeOverlay):
         hops = {next(each for each in reversed(way) if each in self.standing | self.primary) for way in ways}
         return sorted(hop for hop in hops if not hops.intersection(self.ways[hop][:-1]))
 
+    def knows(self, gateway: GatewayId) -> bool:
+        return gateway in self.ways
+
     def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
         return anchor if anchor in self.ways else neighbour
 

@@ -31,10 +31,14 @@ class GuardedOverlay:
         self.soft: set[GatewayId] = set()
         """The gateways to which a soft link is up: the node keeps this."""
 
-    @property
-    def weaves(self) -> bool:
-        """Whether it opens soft links, and knows on which side a gateway is that is no neighbour."""
-        return self._weaving is not None
+    def knows(self, gateway: GatewayId) -> bool:
+        """Ask whether a gateway that is no neighbour is on the map."""
+        if self._weaving is None:
+            return False
+        try:
+            return self._journal.guard("overlay", self._weaving.knows, gateway) is True
+        except PluginFailed:
+            return False
 
     def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
         """Ask where a subscription travels on; without an answer, to everybody but the source."""

@@ -201,8 +201,8 @@ class Node:
             self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
 
     def _may_be_guest(self, sender: GatewayId) -> bool:
-        """Whether somebody may have a soft link to us: without a map we would send what comes back to that side."""
-        return self._overlay.weaves and sender in self._peers
+        """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""
+        return sender in self._peers and self._overlay.knows(sender)
 
     def _receive_from_guest(self, frame: Frame, now: float) -> None:
         place = self._guests.places(frame.sender)

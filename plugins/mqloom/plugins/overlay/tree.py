@@ -96,6 +96,10 @@ class TreeOverlay:
         """Who gets a copy: the strategy's choice among primary and open soft links."""
         return self._router.route(anchors, source)
 
+    def knows(self, gateway: GatewayId) -> bool:
+        """Whether a gateway is on the map."""
+        return gateway in self._map.numbers
+
     def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
         """Say where a publication would go, and why."""
         return self._router.explain(anchors, source)
