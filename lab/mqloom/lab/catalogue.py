@@ -12,6 +12,7 @@ from mqloom.lab.experiment import Experiment
 from mqloom.lab.experiments import (
     custody_outage,
     lab_speed,
+    publiy_capped,
     publiy_cost,
     publiy_delay,
     publiy_dense,
@@ -29,6 +30,7 @@ EXPERIMENTS: Final = (
     publiy_dense.experiment,
     publiy_delay.experiment,
     publiy_cost.experiment,
+    publiy_capped.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 

@@ -31,6 +31,8 @@ class Workload:
     gateways: Sequence[GatewayId]
     links: Sequence[tuple[GatewayId, GatewayId]]
     wanting: Sequence[frozenset[GatewayId]]
+    origins: Sequence[GatewayId] = ()
+    """Where publications begin; everywhere, if none is named."""
 
     @property
     def subscriptions(self) -> int:
@@ -38,9 +40,9 @@ class Workload:
         return sum(map(len, self.wanting))
 
     def publications(self, randomness: random.Random) -> Iterator[tuple[GatewayId, frozenset[GatewayId]]]:
-        """Return origins and who wants it, all gateways and topics alike, without end."""
+        """Return origins and who wants it, all origins and topics alike, without end."""
         while True:
-            yield randomness.choice(self.gateways), randomness.choice(self.wanting)
+            yield randomness.choice(self.origins or self.gateways), randomness.choice(self.wanting)
 
 
 def topic_workload(seed: int, *, gateways: int, subscriptions: int, topics: int = TOPICS) -> Workload:
