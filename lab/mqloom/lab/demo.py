@@ -161,6 +161,7 @@ async def running_demo(
         path.write_text(_federation(strategy), encoding="utf-8")
         federation = load_federation(path)
         tell("starting five embedded brokers and their gateways")
+        tell(f"while it runs, their links are shown by: mqloom overlay show -c {path}")
         gateways = {GatewayId(name): build_driver(federation, GatewayId(name)) for name in BROKERS}
         await stack.enter_async_context(_running(list(gateways.values())))
         tell("waiting for the links between them")
