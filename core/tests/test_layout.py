@@ -25,7 +25,8 @@ def test_whatever_the_ids_every_topic_is_one_and_is_read_back(one: str, other: s
         link = layout.link(gateway, GatewayId(other), urgent=urgent)
         assert layout.link_sender(gateway, link) == (other, urgent)
         check_topic(link)
-    for topic in (record, layout.out(gateway, client), layout.control(gateway, client), layout.status(gateway)):
+    own = (layout.status(gateway), layout.portrait(gateway))
+    for topic in (record, layout.out(gateway, client), layout.control(gateway, client), *own):
         check_topic(topic)
         assert topic.startswith(f"{layout.RESERVED}/")
 
@@ -57,6 +58,7 @@ def test_the_topics_are_those_of_the_architecture() -> None:
     assert layout.records(EDGE) == "mqloom/v1/EDGE/sub/+"
     assert layout.record(EDGE, client) == "mqloom/v1/EDGE/sub/c%2F1"
     assert layout.out(EDGE, client) == "mqloom/v1/EDGE/out/c%2F1"
+    assert layout.portrait(EDGE) == "mqloom/v1/EDGE/overlay"
     assert layout.control(EDGE, client) == "mqloom/v1/EDGE/ctl/c%2F1"
     assert layout.link(EDGE, peer) == "mqloom/v1/EDGE/link/CORE"
     assert layout.link(EDGE, peer, urgent=True) == "mqloom/v1/EDGE/link/CORE/urgent"

@@ -10,21 +10,31 @@ from hypothesis import strategies as st
 
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import ID_LENGTH_MAX, RECORD_BYTES_MAX, RECORD_SUBSCRIPTIONS_MAX
+from mqloom.core.limits import (
+    ID_LENGTH_MAX,
+    PORTRAIT_BYTES_MAX,
+    PORTRAIT_LINKS_MAX,
+    RECORD_BYTES_MAX,
+    RECORD_SUBSCRIPTIONS_MAX,
+)
 from mqloom.core.publication import Publication
 from mqloom.core.records import (
     ENVELOPE_VERSION,
     Answer,
     Delivered,
+    PaintedLink,
+    Portrait,
     Record,
     Status,
     Wish,
     decode_answer,
     decode_envelope,
+    decode_portrait,
     decode_record,
     decode_status,
     encode_answer,
     encode_envelope,
+    encode_portrait,
     encode_record,
     encode_status,
 )
@@ -216,3 +226,40 @@ def test_random_bytes_are_an_envelope_or_refused(data: bytes) -> None:
     for candidate in (data, bytes([ENVELOPE_VERSION]) + data):
         with contextlib.suppress(RecordError):
             assert isinstance(decode_envelope(candidate), tuple)
+
+
+# ---- portraits ---------------------------------------------------------------------------------------------------
+
+LINK = PaintedLink(gateway=GatewayId("B"), kind="soft", up=True, distance=2, publications=3, gain=1.5)
+PORTRAIT = Portrait(gateway=GatewayId("A"), epoch=7, strategy="S2", links=(LINK,), left_out=1)
+
+
+def test_a_portrait_comes_back_as_it_was_and_says_its_version() -> None:
+    data = encode_portrait(PORTRAIT)
+    assert decode_portrait(data) == PORTRAIT
+    assert json.loads(data)["version"] == 1
+
+
+def test_a_portrait_may_have_more_in_it_than_we_know() -> None:
+    assert decode_portrait(json.dumps({**json.loads(encode_portrait(PORTRAIT)), "mood": "good"}).encode()) == PORTRAIT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"gateway": ""},
+        {"links": [{"gateway": "B", "kind": "woven", "up": True, "distance": 1}]},
+        {"links": [{"gateway": "B", "kind": "soft", "up": True, "distance": 0}]},
+        {"links": [{"gateway": "B", "kind": "soft", "up": True, "distance": 1}] * (PORTRAIT_LINKS_MAX + 1)},
+        {"left_out": -1},
+    ],
+)
+def test_a_portrait_out_of_bounds_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(RecordError):
+        decode_portrait(json.dumps({**json.loads(encode_portrait(PORTRAIT)), **change}).encode())
+
+
+def test_a_portrait_that_is_too_large_is_not_even_read() -> None:
+    with pytest.raises(RecordError, match="the bound is"):
+        decode_portrait(b" " * (PORTRAIT_BYTES_MAX + 1))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.filter import Filter
+from mqloom.core.plotting import PlotError, check_plot
 from mqloom.lab import bench_match, command_bench
 from mqloom.lab.bench_checks import plain_ids
 from mqloom.lab.bench_match import Plan, Result, measure
@@ -18,7 +19,6 @@ from mqloom.lab.command_bench import configure
 from mqloom.lab.peers import DESTINATIONS, ContentEngine, Id, PeerMissingError, text_id
 from mqloom.lab.peers_python import BruteForce, NumpyScan
 from mqloom.lab.peers_trees import BoostPeer, RTreeBatched, RTreePeer, compile_boost
-from mqloom.lab.plotting import PlotError, check_plot
 from mqloom.lab.workloads import WORKLOADS, Event, build_workload
 from mqloom.plugins.content import Engine
 
@@ -259,7 +259,7 @@ def test_the_plot_is_drawn_at_all_sizes(
 
 
 def test_without_matplotlib_a_plot_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.lab.plotting.find_spec", lambda name: None)
+    monkeypatch.setattr("mqloom.core.plotting.find_spec", lambda name: None)
     with pytest.raises(PlotError, match=r"pip install 'mqloom\[plot\]'"):
         call("--plot", "curve.png", make_engine=PlainEngine)
 

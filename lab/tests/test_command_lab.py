@@ -73,7 +73,7 @@ def test_a_picture_is_drawn_where_it_was_asked_for(
 def test_without_matplotlib_it_is_said_before_anything_is_run(
     mine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mqloom.lab.plotting.find_spec", lambda name: None)
+    monkeypatch.setattr("mqloom.core.plotting.find_spec", lambda name: None)
     assert main(["lab", "run", mine, "--plot", "coin.png"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -9,7 +9,7 @@ import pytest
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import Event
 from mqloom.gateway.node import Node
-from mqloom.lab.demo import LINKS, Demo, running_demo
+from mqloom.lab.demo import LINKS, WEAVE_S, Demo, running_demo
 from mqloom.lab.demo_parts import wait_for
 from mqloom.lab.demo_view import summary, view
 
@@ -73,6 +73,30 @@ def test_repeated_and_unasked_quotes_are_found_out() -> None:
     verdict = asyncio.run(run())
     assert verdict["duplicated"] != 0
     assert verdict["unasked"] != 0
+
+
+def test_soft_links_spare_pure_forwards_and_lose_nothing() -> None:
+    async def run() -> dict[str, object]:
+        loop = asyncio.get_running_loop()
+        async with running_demo(1, lambda text: None, "S2", part=100) as demo:
+            assert "compared after 100 quotes" in summary(demo.verdict())
+            end = loop.time() + 4 * WEAVE_S
+            while loop.time() < end or len(demo.quotes) % 100:
+                demo.publish_one(loop.time())
+                await asyncio.sleep(0.02)
+            view(demo, None)
+            with contextlib.suppress(TimeoutError):
+                await wait_for(demo.is_settled, "everything has arrived", 3)
+            return demo.verdict()
+
+    verdict = asyncio.run(run())
+    assert verdict["expected"] == verdict["delivered"] != 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["unasked"]) == (0, 0, 0)
+    assert isinstance(verdict["relayed_first"], int)
+    assert isinstance(verdict["relayed_last"], int)
+    assert verdict["relayed_last"] < verdict["relayed_first"] / 2
+    assert verdict["softly"] != 0
+    assert f"{verdict['relayed_last']} in the last 100" in summary(verdict)
 
 
 def test_waiting_for_what_never_comes_says_what_it_was() -> None:

@@ -82,6 +82,11 @@ def status(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/status"
 
 
+def portrait(gateway: GatewayId) -> str:
+    """Return the topic of the portrait of a gateway's links (retained)."""
+    return f"{_of(gateway)}/overlay"
+
+
 def all_status() -> str:
     """Return the topic filter by which a client finds the gateway beside its broker."""
     return f"{ROOT}/+/status"

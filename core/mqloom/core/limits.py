@@ -84,6 +84,15 @@ GUESTS_MAX: Final = 1_024
 """Gateways that have soft links to us, as far as we remember; past that the one unheard of for longest is forgotten,
 and begins anew."""
 
+PORTRAIT_EVERY_S: Final = 5.0
+"""The least time between two portraits of a gateway's links."""
+
+PORTRAIT_LINKS_MAX: Final = 256
+"""Links in a portrait; a gateway with more leaves out the last, candidates before others, and says how many."""
+
+PORTRAIT_BYTES_MAX: Final = 512 * 1024
+"""A larger portrait is not read."""
+
 LOCAL_WINDOW: Final = 4_096
 """Messages on their way to our own broker; more wait. A driver takes at least so many."""
 

@@ -1,6 +1,6 @@
-"""What clients and their gateway say to each other: subscription records, answers, envelopes, and the gateway's status.
+"""What clients and their gateway say to each other: records, answers, envelopes, and what a gateway shows.
 
-Records, answers and status are JSON, so that any MQTT client and any person can write and read them. Envelopes, which
+All but envelopes are JSON, so that any MQTT client and any person can write and read them. Envelopes, which
 only our own client reads, are MessagePack with a version byte, several publications in one.
 """
 
@@ -11,7 +11,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayName, Number
-from mqloom.core.limits import ID_LENGTH_MAX, RECORD_BYTES_MAX, RECORD_SUBSCRIPTIONS_MAX
+from mqloom.core.limits import (
+    ID_LENGTH_MAX,
+    PORTRAIT_BYTES_MAX,
+    PORTRAIT_LINKS_MAX,
+    RECORD_BYTES_MAX,
+    RECORD_SUBSCRIPTIONS_MAX,
+)
 from mqloom.core.publication import Publication
 
 Name = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
@@ -60,6 +66,31 @@ class Status(Struct, frozen=True, kw_only=True):
     epoch: Number
 
 
+class PaintedLink(Struct, frozen=True, kw_only=True):
+    """One link of a gateway as it stands: soft ones and candidates with their gain, of the last period."""
+
+    gateway: GatewayName
+    kind: Literal["primary", "soft", "candidate"]
+    up: bool
+    distance: Annotated[int, Meta(ge=1)]
+    publications: Number = 0
+    gain: Annotated[float, Meta(ge=0)] = 0.0
+
+
+class Portrait(Struct, frozen=True, kw_only=True):
+    """What a gateway shows of its links, retained, for people and programs; deleted when it ends. More may follow.
+
+    `epoch` is that of the status: with another one, it is of an earlier run. `left_out` counts links past the bound.
+    """
+
+    gateway: GatewayName
+    epoch: Number
+    strategy: str
+    links: Annotated[tuple[PaintedLink, ...], Meta(max_length=PORTRAIT_LINKS_MAX)]
+    left_out: Number = 0
+    version: Literal[1] = 1
+
+
 class Delivered(Struct, frozen=True, array_like=True, gc=False):
     """One publication in an envelope, and the names of the client's subscriptions that asked for it."""
 
@@ -72,6 +103,7 @@ ENVELOPE_VERSION: Final = 1
 _record_decoder = msgspec.json.Decoder(Record)
 _answer_decoder = msgspec.json.Decoder(Answer)
 _status_decoder = msgspec.json.Decoder(Status)
+_portrait_decoder = msgspec.json.Decoder(Portrait)
 _envelope_decoder = msgspec.msgpack.Decoder(tuple[Delivered, ...])
 _envelope_encoder = msgspec.msgpack.Encoder()
 
@@ -113,6 +145,21 @@ def decode_status(data: bytes) -> Status:
     """Return the status in `data`; raises RecordError."""
     try:
         return _status_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_portrait(portrait: Portrait) -> bytes:
+    """Return the JSON of a portrait."""
+    return msgspec.json.encode(portrait)
+
+
+def decode_portrait(data: bytes) -> Portrait:
+    """Return the portrait in `data`; raises RecordError."""
+    if len(data) > PORTRAIT_BYTES_MAX:
+        raise RecordError(f"{len(data)} bytes, the bound is {PORTRAIT_BYTES_MAX}")
+    try:
+        return _portrait_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from None
 

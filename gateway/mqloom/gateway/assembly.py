@@ -49,6 +49,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
                 gateway, neighbours, broker.overlay_settings
             ),
             peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
+            shows_links=True,
             codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
             agents=manager.agents(gateway),
             admit=admit,
@@ -76,6 +77,19 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
         sink,
         configuration.federation.telemetry_s,
     )
+
+
+def reachable_brokers(
+    configuration: Configuration,
+) -> tuple[dict[GatewayId, BrokerAddress], dict[GatewayId, str]]:
+    """Return the addresses of all brokers; and why there is none, for those whose password is not set here."""
+    addresses, problems = {}, {}
+    for broker in configuration.brokers:
+        try:
+            addresses[broker.id] = _address(configuration, broker)
+        except ConfigurationError as error:
+            problems[broker.id] = error.problems[0]
+    return addresses, problems
 
 
 def _address_of(configuration: Configuration, gateway: GatewayId) -> BrokerAddress | None:

@@ -1,13 +1,18 @@
 """An overlay whose mistakes cost no more than its advice: it is counted, and the primary links serve without it."""
 
+import contextlib
 import math
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
+
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX, TOLD_BYTES_MAX
+from mqloom.core.records import PaintedLink
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
+    DescribingOverlay,
     OpenSoftLink,
     Overlay,
     OverlayEffect,
@@ -26,6 +31,7 @@ class GuardedOverlay:
         self._gateway = gateway
         self._overlay = overlay
         self._weaving = overlay if isinstance(overlay, WeavingOverlay) else None
+        self._describing = overlay if isinstance(overlay, DescribingOverlay) else None
         self._neighbours = tuple(neighbours)
         self._journal = journal
         self.soft: set[GatewayId] = set()
@@ -99,6 +105,21 @@ class GuardedOverlay:
     @staticmethod
     def _anchor_for(weaving: WeavingOverlay, anchor: GatewayId, target: GatewayId) -> GatewayId:
         return _as_name(weaving.anchor_for(anchor, target))
+
+    def paint(self) -> tuple[str, Sequence[PaintedLink]]:
+        """Ask for the strategy and all links; without an answer, the primary ones."""
+        if self._describing is not None:
+            with contextlib.suppress(PluginFailed):
+                return self._journal.guard("overlay", self._paint, self._describing)
+        return "", [PaintedLink(gateway=each, kind="primary", up=False, distance=1) for each in self._neighbours]
+
+    @staticmethod
+    def _paint(overlay: DescribingOverlay) -> tuple[str, Sequence[PaintedLink]]:
+        links = [msgspec.convert(link._asdict(), PaintedLink) for link in overlay.links()]
+        for link in links:
+            if not math.isfinite(link.gain):
+                raise ValueError(f"{link.gain} is no gain")
+        return msgspec.convert(overlay.strategy, str), links
 
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Hand an event over; of an overlay that fails nothing is done."""

@@ -6,7 +6,7 @@ chooses among them by name. What they build is then called directly, in batches,
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.publication import Publication
@@ -163,6 +163,54 @@ class WeavingOverlay(Overlay, Protocol):
 
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Take an event, return what is to be done."""
+        ...
+
+
+LinkKind = Literal["primary", "soft", "candidate"]
+
+
+class LinkReport(NamedTuple):
+    """One link, described: open or only thought about, how many hops it spans, and what it was worth of late."""
+
+    gateway: GatewayId
+    kind: LinkKind
+    up: bool
+    distance: int
+    publications: int
+    gain: float
+
+
+class Explanation(NamedTuple):
+    """Why a publication goes where it goes."""
+
+    strategy: str
+    side: GatewayId | None
+    """The primary neighbour from whose side it came."""
+    dropped: Sequence[GatewayId]
+    """Anchors on that side: whoever sent it serves them."""
+    unknown: Sequence[GatewayId]
+    """Anchors that are not on the map: they could be on any side."""
+    copies: Mapping[GatewayId, Sequence[GatewayId]]
+    """Who gets a copy, for which anchors; a gateway may be served twice when the nearer of two is down."""
+    bypassed: Sequence[GatewayId]
+    """Primary neighbours that are down: what is beyond them also gets it directly, as far as there are links."""
+
+
+@runtime_checkable
+class DescribingOverlay(Overlay, Protocol):
+    """An overlay that can be looked into, for people; asking changes and counts nothing."""
+
+    @property
+    def strategy(self) -> str:
+        """The name of the rule by which links are used."""
+        ...
+
+    def links(self) -> Sequence[LinkReport]:
+        """Return all links, the primary ones first."""
+        ...
+
+    def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
+        """Say where `route` would send a publication, and why."""
         ...
 
 

@@ -3,7 +3,7 @@
 `handle(event, now)` is the only way in, and the effects it returns the only way out. The parts, each with its theory
 of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
-`subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail).
+`subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail), `portraits` (links, shown).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -57,6 +57,7 @@ from mqloom.gateway.interfaces import (
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.portraits import Painter
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
@@ -82,6 +83,8 @@ class NodeParts:
     admit: Callable[[SubscribeRequest], str | None] = admit_all
     peers: Collection[GatewayId] = ()
     """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
+    shows_links: bool = False
+    """Whether the links are shown on our own broker, for people."""
     standing: Sequence[Standing] = ()
     data: Sequence[str] = ("#",)
     counters: Counters = field(default_factory=Counters)
@@ -106,6 +109,7 @@ class Node:
         self._guests = Guests(parts.gateway, self._journal)
         self._overlay = GuardedOverlay(parts.gateway, parts.overlay, parts.neighbours, self._journal)
         self._overlay_wakes_at: float | None = None
+        self._painter = Painter(parts.gateway, parts.epoch, self._links, self._overlay) if parts.shows_links else None
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
         self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
@@ -326,6 +330,8 @@ class Node:
     # ---- the overlay ---------------------------------------------------------------------------------------------
 
     def _hand_to_overlay(self, event: OverlayEvent, now: float) -> None:
+        if self._painter is not None:
+            self._painter.note_change()
         anchors_changed = False
         for effect in self._overlay.handle(event, now):
             match effect:
@@ -502,6 +508,8 @@ class Node:
         effects += self._guests.drain(now)
         acks = (link.pack_ack(now) for link in self._links.values())
         effects += [ack for ack in acks if ack is not None]
+        if self._painter is not None:
+            effects += self._painter.drain(now)
         deadlines = (
             *(link.deadline for link in self._links.values()),
             self._hold_until if self._records_read else None,
@@ -509,6 +517,7 @@ class Node:
             self._soft_links.deadline,
             self._guests.deadline,
             self._overlay_wakes_at,
+            self._painter.deadline if self._painter is not None else None,
             self._flushes.deadline,
             self._controls.deadline,
             self._subscribers.deadline,

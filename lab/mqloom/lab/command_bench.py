@@ -13,11 +13,11 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mqloom.core.plotting import check_plot
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
 from mqloom.lab.bench_view import as_json, view
 from mqloom.lab.peers import ContentEngine
-from mqloom.lab.plotting import check_plot
 from mqloom.lab.workloads import WORKLOADS
 
 SUBSCRIPTIONS_MAX: Final = 10_000_000

@@ -16,6 +16,8 @@ from mqloom.lab.demo_parts import wait_for
 from mqloom.lab.demo_view import summary, view
 
 REFRESH_S = 0.25
+PART_S = 4.0
+"""How long the parts are whose pure forwards are compared: the first is over before soft links are opened."""
 RATE_MAX = 200
 """Five embedded brokers in one process carry so many quotes a second; more would only show how they fall behind."""
 
@@ -34,6 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="the same seed: the same quotes, subscriptions (1)"
+    )
+    parser.add_argument(
+        "--overlay",
+        choices=("S0", "S1", "S2", "SH"),
+        default="S0",
+        help="the strategy of paper 001: with another than S0 soft links are woven while you look (S0)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
 
@@ -60,6 +68,11 @@ def _number_up_to(most: float) -> Callable[[str], float]:
     return read
 
 
+def _part(arguments: argparse.Namespace) -> int:
+    """Return after how many quotes pure forwards are counted; 0 where there are no soft links to compare with."""
+    return 0 if arguments.overlay == "S0" else max(1, round(arguments.rate * PART_S))
+
+
 async def _run(arguments: argparse.Namespace) -> dict[str, object] | None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -69,7 +82,7 @@ async def _run(arguments: argparse.Namespace) -> dict[str, object] | None:
     def tell(text: str) -> None:
         console.print(text, style="dim")
 
-    async with running_demo(arguments.seed, tell) as demo:
+    async with running_demo(arguments.seed, tell, arguments.overlay, _part(arguments)) as demo:
         if not stop.is_set():
             with _screen(console, demo, arguments) as refresh:
                 await _publish(demo, arguments, stop, refresh)

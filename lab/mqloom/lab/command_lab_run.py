@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mqloom.core.plotting import PlotError, check_plot
 from mqloom.lab.experiment import Report
-from mqloom.lab.plotting import PlotError, check_plot
 from mqloom.lab.progress import progress_bar
 from mqloom.lab.report_view import as_json, view
 

@@ -30,6 +30,8 @@ COMPANIES = SYMBOLS[:24]
 """Few enough that twenty subscribers are not left waiting for a quote."""
 SETTLE_S = 10.0
 """How long after the last quote deliveries are waited for."""
+WEAVE_S = 4.0
+"""How often soft links are judged; the first are opened after two periods, so the first quotes have the tree alone."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class BrokerFigures:
     received: int
     matched: int
     forwarded: int
+    relayed: int
     delivered: int
 
 
@@ -53,6 +56,10 @@ class Demo:
     subscribers: list[DemoSubscriber]
     publishers: list[DemoPublisher]
     market: Market
+    part: int = 0
+    """After so many quotes each, what was relayed is noted; 0: never."""
+    parts: list[int] = field(default_factory=list)
+    """How many publications had been relayed at the end of each part."""
     quotes: dict[int, tuple[dict[str, object], float]] = field(default_factory=dict)
 
     def publish_one(self, now: float) -> None:
@@ -61,6 +68,8 @@ class Demo:
         quote = self.market.quote(number)
         if self.publishers[number % len(self.publishers)].publish(quote):
             self.quotes[number] = (quote, now)
+            if self.part and len(self.quotes) % self.part == 0:
+                self.parts.append(self.relayed())
 
     def rows(self) -> list[BrokerFigures]:
         """Return the table's rows."""
@@ -76,6 +85,7 @@ class Demo:
                     received=total("publications_received"),
                     matched=total("publications_matched"),
                     forwarded=total("publications_forwarded"),
+                    relayed=total("publications_relayed"),
                     delivered=total("deliveries"),
                 )
             )
@@ -84,6 +94,18 @@ class Demo:
     def forwarded(self) -> int:
         """How many publications crossed links, each link counted."""
         return sum(row.forwarded for row in self.rows())
+
+    def relayed(self) -> int:
+        """How many were pure forwards: received by gateways where nobody wanted them."""
+        return sum(row.relayed for row in self.rows())
+
+    def compared(self) -> tuple[int, int] | None:
+        """How many of those there were in the first part and in the last that is over; None before there are two."""
+        return (self.parts[0], self.parts[-1] - self.parts[-2]) if len(self.parts) > 1 else None
+
+    def softly(self) -> int:
+        """How many publications went over soft links, among those that crossed links."""
+        return sum(driver.node.counters.total("publications_softly") for driver in self.gateways.values())
 
     def flooded(self) -> int:
         """How many would have if every publication went to every broker: each link of the tree once."""
@@ -103,6 +125,7 @@ class Demo:
             duplicated += sum(subscriber.received.values()) - len(got)
             delays_ms += [(subscriber.received_at[number] - self.quotes[number][1]) * 1000 for number in wanted & got]
         delays_ms.sort()
+        compared = self.compared()
         return {
             "published": len(self.quotes),
             "expected": expected,
@@ -112,6 +135,11 @@ class Demo:
             "unasked": unasked,
             "forwarded": self.forwarded(),
             "flooded": self.flooded(),
+            "relayed": self.relayed(),
+            "softly": self.softly(),
+            "part": self.part,
+            "relayed_first": compared[0] if compared else None,
+            "relayed_last": compared[1] if compared else None,
             "delay_ms_p50": round(delays_ms[len(delays_ms) // 2], 1) if delays_ms else None,
             "delay_ms_p99": round(delays_ms[len(delays_ms) * 99 // 100], 1) if delays_ms else None,
         }
@@ -123,14 +151,17 @@ class Demo:
 
 
 @contextlib.asynccontextmanager
-async def running_demo(seed: int, tell: Callable[[str], None]) -> AsyncIterator[Demo]:
+async def running_demo(
+    seed: int, tell: Callable[[str], None], strategy: str = "S0", part: int = 0
+) -> AsyncIterator[Demo]:
     """Start everything, in the order in which an operator would; end it in the reverse order."""
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqloom-demo-")))
         path = folder / "federation.toml"
-        path.write_text(_federation(), encoding="utf-8")
+        path.write_text(_federation(strategy), encoding="utf-8")
         federation = load_federation(path)
         tell("starting five embedded brokers and their gateways")
+        tell(f"while it runs, their links are shown by: mqloom overlay show -c {path}")
         gateways = {GatewayId(name): build_driver(federation, GatewayId(name)) for name in BROKERS}
         await stack.enter_async_context(_running(list(gateways.values())))
         tell("waiting for the links between them")
@@ -161,7 +192,7 @@ async def running_demo(seed: int, tell: Callable[[str], None]) -> AsyncIterator[
             await publisher.open()
             stack.push_async_callback(publisher.close)
             publishers.append(publisher)
-        yield Demo(gateways, subscribers, publishers, Market(randomness, COMPANIES))
+        yield Demo(gateways, subscribers, publishers, Market(randomness, COMPANIES), part)
 
 
 @contextlib.asynccontextmanager
@@ -185,13 +216,14 @@ async def _close_all(subscribers: Sequence[DemoSubscriber]) -> None:
     await asyncio.gather(*(subscriber.close() for subscriber in subscribers))
 
 
-def _federation() -> str:
+def _federation(strategy: str) -> str:
     """Return the configuration of the demonstration, on ports that are free now."""
     lines = ["[federation]", 'name = "demo"', 'data = ["stocks/#"]']
     for broker, port in zip(BROKERS, _free_ports(len(BROKERS)), strict=True):
         lines += ["[[brokers]]", f'id = "{broker}"', f"port = {port}", 'adapter = "amqtt"']
     for one, other in LINKS:
         lines += ["[[links]]", f'between = ["{one}", "{other}"]']
+    lines += ["[plugins.settings.tree_overlay]", f'strategy = "{strategy}"', f"weave_s = {WEAVE_S}"]
     return "\n".join(lines)
 
 

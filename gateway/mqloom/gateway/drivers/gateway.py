@@ -115,6 +115,7 @@ class GatewayDriver:
         self._links: dict[GatewayId, MqttConnection] = {}
         self._neighbour_alive = dict.fromkeys(addresses.neighbours, True)
         self._neighbour_epoch = dict.fromkeys(addresses.neighbours, 0)
+        self._portrait: PublishLocally | None = None
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
 
@@ -205,6 +206,7 @@ class GatewayDriver:
         if self._own is not None:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
+            self._own.publish(layout.portrait(self._gateway), b"", 1, retain=True)
         connections = [each for each in (self._own, self._intake, *self._links.values()) if each is not None]
         await asyncio.gather(
             *(connection.close() for connection in connections),
@@ -225,6 +227,8 @@ class GatewayDriver:
         for park in self._parks.values():
             park.create()
         self._say_status()
+        if self._portrait is not None:  # the broker may have lost its store
+            self._publish(self._portrait)
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
             self._started = True
@@ -488,6 +492,8 @@ class GatewayDriver:
         assert self._own is not None
         publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain)
         then = partial(self._took_over, effect.number) if effect.number else None
+        if effect.topic == layout.portrait(self._gateway):
+            self._portrait = effect
         park = self._parks_by_topic.get(effect.topic)
         if park is None or then is None:
             publish(then=then)

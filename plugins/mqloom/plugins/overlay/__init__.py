@@ -15,9 +15,7 @@ How the modules follow from each other:
     tree           all of it together
 """
 
-from mqloom.plugins.overlay.router import Explanation
 from mqloom.plugins.overlay.settings import OverlaySettings, settings_problems
 from mqloom.plugins.overlay.tree import TreeOverlay
-from mqloom.plugins.overlay.weaving import LinkReport
 
-__all__ = ["Explanation", "LinkReport", "OverlaySettings", "TreeOverlay", "settings_problems"]
+__all__ = ["OverlaySettings", "TreeOverlay", "settings_problems"]

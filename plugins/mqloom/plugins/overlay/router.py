@@ -7,9 +7,9 @@ publication costs one look into a dict.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mqloom.core.ids import GatewayId
+from mqloom.gateway.interfaces import Explanation
 from mqloom.plugins.overlay.limits import MEMO_MAX
 from mqloom.plugins.overlay.master_map import MasterMap, bits
 from mqloom.plugins.overlay.strategies import STRATEGIES, forward_s2
@@ -24,22 +24,6 @@ class Answer:
 
     targets: Sequence[GatewayId]
     hits: int = 0
-
-
-class Explanation(NamedTuple):
-    """Why a publication goes where it goes."""
-
-    strategy: str
-    side: GatewayId | None
-    """The primary neighbour from whose side it came."""
-    dropped: Sequence[GatewayId]
-    """Anchors on that side: whoever sent it serves them."""
-    unknown: Sequence[GatewayId]
-    """Anchors that are not on the map: they could be on any side."""
-    copies: dict[GatewayId, Sequence[GatewayId]]
-    """Who gets a copy, for which anchors; a gateway may be served twice when the nearer of two is down."""
-    bypassed: Sequence[GatewayId]
-    """Primary neighbours that are down: what is beyond them also gets it directly, as far as there are links."""
 
 
 class Router:

@@ -10,6 +10,8 @@ from typing import assert_never
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
+    Explanation,
+    LinkReport,
     LinkStood,
     NeighbourTold,
     OverlayEffect,
@@ -24,9 +26,9 @@ from mqloom.plugins.overlay.limits import MEASURE_S, SMOOTHING, UTILISATION_MAX
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap, Tree
 from mqloom.plugins.overlay.neighbourhood import Neighbourhood
-from mqloom.plugins.overlay.router import Explanation, Router
+from mqloom.plugins.overlay.router import Router
 from mqloom.plugins.overlay.settings import read_settings
-from mqloom.plugins.overlay.weaving import LinkReport, Weaving
+from mqloom.plugins.overlay.weaving import Weaving
 
 NOTHING: Mapping[str, object] = {}
 
@@ -99,6 +101,11 @@ class TreeOverlay:
     def knows(self, gateway: GatewayId) -> bool:
         """Whether a gateway is on the map."""
         return gateway in self._map.numbers
+
+    @property
+    def strategy(self) -> str:
+        """The strategy that the settings name; which one SH uses at the moment, `explain` says."""
+        return self.settings.strategy
 
     def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
         """Say where a publication would go, and why."""

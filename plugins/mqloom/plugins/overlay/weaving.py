@@ -22,10 +22,9 @@ before all others, at once and without regard to gain; what they displace is the
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.interfaces import CloseSoftLink, OpenSoftLink
+from mqloom.gateway.interfaces import CloseSoftLink, LinkKind, LinkReport, OpenSoftLink
 from mqloom.plugins.overlay.limits import (
     BANNED_PERIODS,
     BETTER,
@@ -38,7 +37,6 @@ from mqloom.plugins.overlay.limits import (
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap, bits
 
-LinkKind = Literal["primary", "soft", "candidate"]
 Effects = list[OpenSoftLink | CloseSoftLink]
 
 
@@ -58,17 +56,6 @@ class Woven:
     up: bool = False
     was_up: bool = False
     """In this period."""
-
-
-class LinkReport(NamedTuple):
-    """One link, described."""
-
-    gateway: GatewayId
-    kind: LinkKind
-    up: bool
-    distance: int
-    publications: int
-    gain: float
 
 
 class Weaving:

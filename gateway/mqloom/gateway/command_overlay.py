@@ -1,0 +1,87 @@
+"""Show the links of a federation as they are now: primary, soft, and those that are thought about."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from mqloom.core import layout
+from mqloom.core.ids import GatewayId
+from mqloom.core.plotting import check_plot
+from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.configuration import Configuration
+from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.drivers.visiting import Visit, visiting
+from mqloom.gateway.overlay_plot import draw
+from mqloom.gateway.overlay_view import Gallery, as_rows, as_table, read_portrait
+
+WAIT_S: Final = 5.0
+"""How long brokers are waited for."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the subcommands and their arguments."""
+    subparsers = parser.add_subparsers(dest="subcommand", required=True)
+    summary = "print every link with its state, its traffic of the last period and its gain"
+    show = subparsers.add_parser("show", help=summary, description=summary)
+    show.add_argument(
+        "-c",
+        "--configuration",
+        type=Path,
+        default=Path("federation.toml"),
+        metavar="FILE",
+        help="federation.toml where nothing is said",
+    )
+    show.add_argument("--plot", type=Path, metavar="FILE", help="draw it too, into a .png, .svg or .pdf file")
+    show.add_argument("--json", action="store_true", help="for programs: one object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the gateways show; 1 if one is missing, which is named on stderr. Raises ConfigurationError."""
+    if arguments.plot is not None:
+        check_plot(arguments.plot)
+    configuration = load_federation(arguments.configuration).configuration
+    gallery = visit_all(configuration)
+    name = configuration.federation.name
+    if arguments.json:
+        sys.stdout.write(f"{json.dumps(as_rows(gallery), indent=2, ensure_ascii=False)}\n")
+    elif gallery.portraits:
+        sys.stdout.write(f"{as_table(name, gallery)}\n")
+    sys.stdout.flush()
+    for gateway, problem in gallery.problems.items():
+        sys.stderr.write(f"mqloom overlay: {gateway} is not shown: {problem}\n")
+    if arguments.plot is not None:
+        tree = {broker.id: configuration.neighbours(broker.id) for broker in configuration.brokers}
+        draw(tree, gallery, f"federation {name}", arguments.plot)
+    return 1 if gallery.problems else 0
+
+
+def visit_all(configuration: Configuration, wait_s: float = WAIT_S) -> Gallery:
+    """Read from every broker what its gateway shows."""
+    addresses, problems = reachable_brokers(configuration)
+    places = {
+        gateway: (address, (layout.status(gateway), layout.portrait(gateway))) for gateway, address in addresses.items()
+    }
+    portraits = {}
+    with visiting(places) as visits:
+        visits.wait(_has_all, wait_s)
+        for gateway, visit in visits.each.items():
+            if visit.problem or not visit.is_ready:
+                problem = visit.problem or f"it does not answer within {wait_s:g} s; is it an MQTT broker?"
+                problems[gateway] = f"broker at {visit.address}: {problem}"
+                continue
+            found = read_portrait(
+                gateway, visit.messages.get(layout.status(gateway)), visit.messages.get(layout.portrait(gateway))
+            )
+            if isinstance(found, str):
+                problems[gateway] = f"broker at {visit.address}: {found}"
+            else:
+                portraits[gateway] = found
+    return Gallery(portraits, problems)
+
+
+def _has_all(gateway: GatewayId, visit: Visit) -> bool:
+    """Whether what is kept there has come, and belongs together."""
+    status, portrait = visit.messages.get(layout.status(gateway)), visit.messages.get(layout.portrait(gateway))
+    return visit.is_ready and not isinstance(read_portrait(gateway, status, portrait), str)
