@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from mqloom.core.command import main
 from mqloom.lab.catalogue import EXPERIMENTS
+
+LONG = {"publiy-sparse", "publiy-dense", "publiy-delay", "publiy-capped", "publiy-throughput"}
+"""Experiments whose small version takes ten seconds or more."""
 
 MINE = """
 import random
@@ -107,6 +111,11 @@ def test_a_seed_that_is_no_number_and_no_subcommand_are_misuse(capsys: pytest.Ca
     assert "list" in capsys.readouterr().err
 
 
+def marked(name: str) -> ParameterSet:
+    """Return an experiment's name, marked if even its small version takes over ten seconds."""
+    return pytest.param(name, marks=[pytest.mark.full, pytest.mark.timeout(300)] if name in LONG else [])
+
+
 def started(name: str, hash_seed: str) -> subprocess.Popen[bytes]:
     words = ["lab", "run", name, "--quick", "--json", "--seed", "3"]
     script = f"import sys; from mqloom.core.command import main; sys.exit(main({words!r}))"
@@ -114,7 +123,7 @@ def started(name: str, hash_seed: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("name", [each.name for each in EXPERIMENTS if not each.measures_time])
+@pytest.mark.parametrize("name", [marked(each.name) for each in EXPERIMENTS if not each.measures_time])
 def test_the_same_seed_gives_the_same_bytes_whatever_the_order_of_sets(name: str) -> None:
     processes = [started(name, hash_seed) for hash_seed in ("1", "2")]
     first, second = (process.communicate()[0] for process in processes)
@@ -123,7 +132,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_order_of_sets(name: str
     assert [process.returncode for process in processes] == [0, 0]
 
 
-@pytest.mark.parametrize("name", [each.name for each in EXPERIMENTS])
+@pytest.mark.parametrize("name", [marked(each.name) for each in EXPERIMENTS])
 def test_every_experiment_reaches_its_targets_with_quick(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["lab", "run", name, "--quick", "--json"])
     answer = json.loads(capsys.readouterr().out)

@@ -1,16 +1,23 @@
 """The experiments of paper 001: they count right, and notice what they are for.
 
-That each reaches its targets with `--quick`, and gives the same bytes for a seed, `test_command_lab` sees to.
+That each reaches its targets with `--quick`, and gives the same bytes for a seed, `test_command_lab` sees to, in
+`tox -e full` for those that take long. Here they run at sizes of seconds.
 """
 
+from types import ModuleType
+
+import pytest
+
 from mqloom.core.ids import GatewayId
-from mqloom.lab.experiment import tell_nobody
+from mqloom.lab.experiment import Experiment, tell_nobody
+from mqloom.lab.experiments import publiy_capped, publiy_delay, publiy_dense, publiy_sparse, publiy_throughput
 from mqloom.lab.overlay_check import check_rows
 from mqloom.lab.overlay_flow import LATENCY_S, flow
 from mqloom.lab.overlay_hops import run_strategy
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.lab.overlay_tally import Load
 from mqloom.lab.overlay_workload import DEGREE, TOPICS, Workload, topic_workload
+from mqloom.lab.report_view import as_json
 
 A, B, C = (GatewayId(name) for name in "abc")
 CHAIN = Workload(gateways=(A, B, C), links=((A, B), (B, C)), wanting=(frozenset({B, C}),))
@@ -56,6 +63,21 @@ def test_nothing_is_lost_while_links_are_woven_and_the_tally_adds_up() -> None:
     assert base.deliveries == woven.deliveries == woven.lengths.total()
     assert sum(woven.over_time) == woven.pure_forwards < base.pure_forwards
     assert woven.curve()[-1][1] == 100
+
+
+@pytest.mark.parametrize(
+    "module",
+    [publiy_sparse, publiy_dense, publiy_delay, publiy_capped, publiy_throughput],
+    ids=lambda each: each.__name__,
+)
+def test_the_same_seed_gives_the_same_report(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUICK", Load(per_s=5.0, length_s=22.0))
+    if module is publiy_sparse:
+        monkeypatch.setattr(module, "check_rows", lambda seed: [])
+    experiment: Experiment = module.experiment
+    first, again = (experiment.run(1, True, tell_nobody) for _ in range(2))
+    assert as_json(experiment, 1, True, first) == as_json(experiment, 1, True, again)
+    assert first.picture == again.picture is not None
 
 
 def test_whole_gateways_do_what_joined_overlays_do() -> None:

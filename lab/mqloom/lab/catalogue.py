@@ -17,6 +17,7 @@ from mqloom.lab.experiments import (
     publiy_delay,
     publiy_dense,
     publiy_sparse,
+    publiy_throughput,
     seen_memory,
     store_loss,
 )
@@ -31,6 +32,7 @@ EXPERIMENTS: Final = (
     publiy_delay.experiment,
     publiy_cost.experiment,
     publiy_capped.experiment,
+    publiy_throughput.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 

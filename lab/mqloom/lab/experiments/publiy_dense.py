@@ -29,8 +29,8 @@ DELIVERIES: Final = 1_034_000
 PRINTED: Final = {
     "S0": Printed(pure_forwards=1_010_000, deliveries=DELIVERIES, share_delivered=0.5),
     "S1": Printed(pure_forwards=687_000, deliveries=DELIVERIES, share_delivered=0.6, target=0.6, quick_target=0.68),
-    "S2": Printed(pure_forwards=325_000, deliveries=DELIVERIES, share_delivered=0.76, target=0.25, quick_target=0.35),
-    "SH": Printed(pure_forwards=300_000, deliveries=DELIVERIES, share_delivered=0.77, target=0.25, quick_target=0.35),
+    "S2": Printed(pure_forwards=325_000, deliveries=DELIVERIES, share_delivered=0.76, target=0.25, quick_target=0.32),
+    "SH": Printed(pure_forwards=300_000, deliveries=DELIVERIES, share_delivered=0.77, target=0.25, quick_target=0.3),
 }
 FULL: Final = Load(per_s=60.0, length_s=600.0)
 QUICK: Final = Load(per_s=20.0, length_s=200.0)
