@@ -129,3 +129,20 @@ def test_the_mark_of_a_publication_that_may_have_overtaken_hides_nothing() -> No
     assert seen.earlier(publication(13, 0, 1)) is not None
     assert seen.earlier(publication(26, 19, 1)) is None
     assert seen.earlier(publication(14, 0, 1)) is not None
+
+
+@given(arrivals, st.integers(0, 60))
+def test_a_mark_that_is_told_makes_it_forget_and_nothing_comes_twice(
+    script: list[tuple[GatewayId, int, int]], low_water: int
+) -> None:
+    seen, plain = Seen(), set()
+    for index, (origin, epoch, sequence) in enumerate(script):
+        if index == len(script) // 2:
+            seen.forget_below(A, 1, low_water)
+        is_below = sequence < seen.floor(origin, epoch)
+        first = seen.first_time(origin, epoch, sequence, low_water=0)
+        assert first == ((origin, epoch, sequence) not in plain and not is_below)
+        plain.add((origin, epoch, sequence))
+    seen.forget_below(A, 1, 61)
+    assert seen.floor(A, 1) in (0, 61)  # 0: nothing has come from there
+    assert len(seen) == sum((origin, epoch) != (A, 1) for origin, epoch, _ in plain)

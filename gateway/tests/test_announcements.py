@@ -60,13 +60,20 @@ def key(number: int) -> SubscriptionKey:
     return SubscriptionKey(GatewayId("A"), 1, number)
 
 
+ANCHORS = [None, GatewayId("N"), GatewayId("M")]
+Anchored = tuple[Subscription, GatewayId | None]
+
+
 class Neighbour:
-    """A table that follows what it is told, and says at every moment whether all wishes are covered by it."""
+    """A table that follows what it is told, and says at every moment whether all wishes are covered by it.
+
+    A wish is covered only by what has the same anchor.
+    """
 
     def __init__(self) -> None:
         self.announcements = Announcements()
-        self.wishes: dict[SubscriptionKey, Subscription] = {}
-        self.table: dict[SubscriptionKey, Subscription] = {}
+        self.wishes: dict[SubscriptionKey, Anchored] = {}
+        self.table: dict[SubscriptionKey, Anchored] = {}
         self.answered: set[SubscriptionKey] = set()
         self.is_open = False
 
@@ -83,11 +90,12 @@ class Neighbour:
         self.announcements.close()
         assert not any(self.announcements.is_established(known) for known in self.wishes)
 
-    def add(self, number: int, wish: Subscription) -> None:
-        messages = self.announcements.add(key(number), wish)
+    def add(self, number: int, wish: Subscription, anchor: GatewayId | None = None) -> None:
+        assert key(number) not in self.announcements
+        messages = self.announcements.add(key(number), wish, anchor)
         before = dict(self.wishes)
         self.follow(messages, before)
-        self.wishes[key(number)] = wish
+        self.wishes[key(number)] = wish, anchor
         self.judge()
 
     def remove(self, which: SubscriptionKey) -> None:
@@ -95,7 +103,19 @@ class Neighbour:
         self.follow(self.announcements.remove(which), self.wishes)
         self.judge()
 
-    def follow(self, messages: Sequence[Announce | Withdraw], wishes: dict[SubscriptionKey, Subscription]) -> None:
+    def move(self, which: SubscriptionKey, anchor: GatewayId | None) -> None:
+        """Until the last message the one that moves may be covered by its old anchor or by its new one."""
+        wish, before = self.wishes.pop(which)
+        if anchor != before:
+            messages = self.announcements.move(which, anchor)
+            for message in messages:
+                self.follow([message], self.wishes)
+                assert any(WANTED[wish] <= self.covered_by(each) for each in (before, anchor))
+        self.wishes[which] = wish, anchor
+        assert self.announcements.anchor_of(which) == anchor
+        self.judge()
+
+    def follow(self, messages: Sequence[Announce | Withdraw], wishes: dict[SubscriptionKey, Anchored]) -> None:
         assert self.is_open or not messages
         for message in messages:
             self.obey(message)
@@ -103,8 +123,10 @@ class Neighbour:
 
     def obey(self, message: Announce | Withdraw) -> None:
         if isinstance(message, Announce):
-            assert message.key not in self.table
-            self.table[message.key] = Subscription.parse(message.topics, message.where)
+            wish = Subscription.parse(message.topics, message.where)
+            known = self.table.get(message.key)
+            assert known is None or (known[0] == wish and known[1] != message.anchor)
+            self.table[message.key] = wish, message.anchor
         else:
             del self.table[message.key]
             self.answered.discard(message.key)
@@ -117,12 +139,16 @@ class Neighbour:
         self.answered.add(which)
         assert served[0] == which
         assert all(self.announcements.is_established(each) for each in served)
-        assert all(WANTED[self.wishes[each]] <= WANTED[self.wishes[which]] for each in served)
+        assert all(WANTED[self.wishes[each][0]] <= WANTED[self.wishes[which][0]] for each in served)
+        assert all(self.wishes[each][1] == self.wishes[which][1] for each in served)
 
-    def assert_covered(self, wishes: dict[SubscriptionKey, Subscription]) -> None:
-        covered = frozenset(itertools.chain.from_iterable(WANTED[entry] for entry in self.table.values()))
-        for wish in wishes.values():
-            assert WANTED[wish] <= covered
+    def covered_by(self, anchor: GatewayId | None) -> frozenset[int]:
+        same = (WANTED[wish] for wish, other in self.table.values() if other == anchor)
+        return frozenset(itertools.chain.from_iterable(same))
+
+    def assert_covered(self, wishes: dict[SubscriptionKey, Anchored]) -> None:
+        for wish, anchor in wishes.values():
+            assert WANTED[wish] <= self.covered_by(anchor)
 
     def judge(self) -> None:
         self.announcements.check()
@@ -130,12 +156,13 @@ class Neighbour:
         if not self.is_open:
             return
         assert set(self.table) <= set(self.wishes)
+        assert all(self.table[known] == self.wishes[known] for known in self.table)
         assert self.announcements.sent == len(self.table)
         assert self.announcements.withheld == len(self.wishes) - len(self.table)
-        for wish in self.wishes.values():
-            assert any(entry.covers(wish) for entry in self.table.values())
-        for one, other in itertools.permutations(self.table, 2):
-            assert not self.table[one].covers(self.table[other])
+        for wish, anchor in self.wishes.values():
+            assert any(entry.covers(wish) for entry, other in self.table.values() if other == anchor)
+        for (one, anchor), (other, another) in itertools.permutations(self.table.values(), 2):
+            assert anchor != another or not one.covers(other)
         for known in self.wishes:
             assert self.announcements.is_withheld(known) == (known not in self.table)
             if known in self.table:
@@ -143,22 +170,27 @@ class Neighbour:
 
 
 steps = st.tuples(
-    st.sampled_from(["add", "add", "add", "remove", "open", "close", "establish"]),
+    st.sampled_from(["add", "add", "add", "remove", "move", "move", "open", "close", "establish"]),
     st.integers(0, 40),
     st.sampled_from(WISHES),
+    st.sampled_from(ANCHORS),
 )
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=50))
-def test_at_every_moment_the_neighbours_table_covers_every_wish(script: list[tuple[str, int, Subscription]]) -> None:
+def test_at_every_moment_the_neighbours_table_covers_every_wish_with_its_anchor(
+    script: list[tuple[str, int, Subscription, GatewayId | None]],
+) -> None:
     neighbour = Neighbour()
-    for number, (kind, which, wish) in enumerate(script):
+    for number, (kind, which, wish, anchor) in enumerate(script):
         known = list(neighbour.wishes)
         if kind == "add":
-            neighbour.add(number, wish)
+            neighbour.add(number, wish, anchor)
         elif kind == "remove" and known:
             neighbour.remove(known[which % len(known)])
+        elif kind == "move" and known:
+            neighbour.move(known[which % len(known)], anchor)
         elif kind == "open" and not neighbour.is_open:
             neighbour.open()
         elif kind == "close" and neighbour.is_open:
@@ -178,7 +210,7 @@ def test_opening_tells_the_covering_set_only(wishes: list[Subscription]) -> None
     for number, wish in enumerate(wishes):
         neighbour.add(number, wish)
     neighbour.open()
-    assert [str(entry.topics) for entry in neighbour.table.values()] == ["#"]
+    assert [str(entry.topics) for entry, _ in neighbour.table.values()] == ["#"]
 
 
 # ---- scripts -----------------------------------------------------------------------------------------------------
@@ -265,3 +297,23 @@ def test_after_a_break_every_answer_is_waited_for_again() -> None:
     assert not announcements.is_established(key(0))
     assert announcements.open() == [announce(0, WIDE)]
     assert announcements.establish(key(0)) == [key(0), key(1)]
+
+
+def test_one_that_moves_leaves_no_moment_in_which_those_under_it_are_not_announced() -> None:
+    announcements = opened(WIDE, NARROW)
+    announcements.establish(key(0))
+    moved = Announce(key(0), WIDE.topics, "", GatewayId("N"))
+    assert announcements.move(key(0), GatewayId("N")) == [announce(1, NARROW), moved]
+    assert announcements.is_established(key(0))  # it stays announced
+    assert not announcements.is_established(key(1))
+    assert announcements.move(key(1), GatewayId("N")) == [Withdraw(key(1))]
+    assert announcements.is_established(key(1))
+
+
+def test_one_that_moves_stays_partly_established() -> None:
+    announcements = opened(WIDE)
+    announcements.establish_partly(key(0))
+    announcements.move(key(0), GatewayId("N"))
+    assert announcements.is_partly_established(key(0))
+    announcements.establish(key(0))
+    assert announcements.is_established(key(0))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqloom.core.ids import Conversation, GatewayId, PublicationId
-from mqloom.gateway.custody import Custody, Duty, FromBroker, FromNeighbour, FromPark, Source
+from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, Source
 
 A, B = GatewayId("A"), GatewayId("B")
 FIRST, LATER = Conversation(1, 0), Conversation(1, 1)
@@ -69,6 +69,33 @@ def test_again_from_another_source_is_told_at_once_and_the_first_waits(first: So
     assert custody.met() == [from_b()]
     custody.meet(duty)
     assert custody.met() == [first]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (FromGuest(A, FIRST, 1), from_b()),
+        (FromGuest(A, FIRST, 1), FromGuest(B, FIRST, 1)),
+        (FromGuest(A, FIRST, 1), FromGuest(A, LATER, 1)),
+        (from_a(), FromGuest(B, FIRST, 1)),
+    ],
+)
+def test_where_a_soft_link_is_one_of_the_ways_both_wait_for_its_sender_may_have_given_it_up(
+    first: Source, second: Source
+) -> None:
+    custody = Custody()
+    duty = custody.begin(first, ID)
+    custody.again(second, ID, ID)
+    assert custody.met() == []
+    custody.meet(duty)
+    assert custody.met() == [first, second]
+
+
+def test_what_comes_back_to_its_origin_over_a_soft_link_is_told_at_once() -> None:
+    custody = Custody()
+    custody.begin(FromBroker(0), ID)
+    custody.again(FromGuest(B, FIRST, 1), ID, ID)
+    assert custody.met() == [FromGuest(B, FIRST, 1)]
 
 
 def test_again_after_it_was_met_is_told_at_once() -> None:

@@ -7,10 +7,14 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from mqloom.core.counters import Counters
-from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed, Message
+from mqloom.core.publication import Publication
+from mqloom.core.wire import Ack
 from mqloom.gateway import flushes as flushes_module
+from mqloom.gateway.custody import Duty, FromBroker
+from mqloom.gateway.departures import Entry
 from mqloom.gateway.flushes import RELAYS_MAX, Flushes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
@@ -256,6 +260,92 @@ def test_a_wave_that_comes_by_twice_is_answered_and_goes_no_further() -> None:
     ours.told()
     ours.flushes.passed(B, Flush(GatewayId("X"), 1, 1))
     assert ours.told() == {B: [Flushed(GatewayId("X"), 1, 1)]}
+
+
+# ---- soft links --------------------------------------------------------------------------------------------------
+
+FAR, FARTHER = GatewayId("FAR"), GatewayId("FARTHER")
+
+
+def soft(ours: Waves, *peers: GatewayId) -> SoftLinks:
+    """Return the soft links of a gateway, these of which stand."""
+    for peer in peers:
+        ours.soft_links.open(peer)
+        ours.soft_links.connected(peer, 0.0)
+        ours.soft_links.acknowledged(peer, Ack(peer, Conversation(1, 0), 1, 0), 0.0)
+    ours.soft_links.drain(0.0)
+    return ours.soft_links
+
+
+def post(ours: Waves, peer: GatewayId) -> None:
+    ours.soft_links.post(peer, Entry(Publication(US, 1, 0, 0, 1, "t", b"", 1), Duty(FromBroker(0))))
+    ours.soft_links.drain(0.0)
+
+
+def test_a_leaf_answers_when_what_it_sent_over_soft_links_is_taken_care_of() -> None:
+    leaf = Waves(US, [A])
+    links = soft(leaf, FAR)
+    post(leaf, FAR)
+    leaf.flushes.passed(A, Flush(C, 7, 3))
+    post(leaf, FAR)
+    assert leaf.told() == {}
+    links.acknowledged(FAR, Ack(FAR, Conversation(1, 0), 3, 1), 0.0)
+    leaf.flushes.advance(0.0)
+    assert leaf.told() == {A: [Flushed(C, 7, 3)]}
+
+
+def test_what_goes_over_a_soft_link_before_the_last_answer_has_come_goes_before_ours() -> None:
+    ours = Waves(US, [A, B])
+    links = soft(ours, FAR)
+    ours.flushes.passed(A, Flush(A, 7, 3))
+    assert ours.told() == {B: [Flush(A, 7, 3)]}
+    post(ours, FAR)  # it came from B, before B's answer: it had entered before the wave
+    ours.flushes.answered(B, Flushed(A, 7, 3), 0.0)
+    assert ours.told() == {}
+    links.acknowledged(FAR, Ack(FAR, Conversation(1, 0), 2, 1), 0.0)
+    ours.flushes.advance(0.0)
+    assert ours.told() == {A: [Flushed(A, 7, 3)]}
+
+
+def test_what_is_given_back_goes_before_the_answer() -> None:
+    leaf = Waves(US, [A])
+    links = soft(leaf, FAR)
+    post(leaf, FAR)
+    leaf.flushes.passed(A, Flush(C, 7, 3))
+    links.lost(FAR)
+    leaf.flushes.advance(0.0)
+    assert leaf.told() == {}
+    assert len(links.returned()) == 1  # now it goes
+    leaf.flushes.advance(0.0)
+    assert leaf.told() == {A: [Flushed(C, 7, 3)]}
+
+
+def test_what_is_given_back_and_goes_over_another_soft_link_is_waited_for_there() -> None:
+    leaf = Waves(US, [A])
+    links = soft(leaf, FAR, FARTHER)
+    post(leaf, FARTHER)
+    leaf.flushes.passed(A, Flush(C, 7, 3))
+    links.lost(FARTHER)
+    [(_, entry)] = links.returned()
+    links.post(FAR, entry)
+    leaf.flushes.follow()
+    leaf.flushes.advance(0.0)
+    assert leaf.told() == {}
+    links.drain(0.0)
+    links.acknowledged(FAR, Ack(FAR, Conversation(1, 0), 2, 1), 0.0)
+    leaf.flushes.advance(0.0)
+    assert leaf.told() == {A: [Flushed(C, 7, 3)]}
+
+
+def test_a_wave_that_still_waits_for_answers_has_nothing_to_follow() -> None:
+    ours = Waves(US, [A, B])
+    soft(ours, FAR)
+    ours.flushes.passed(A, Flush(A, 7, 3))
+    ours.flushes.follow()
+    ours.flushes.advance(0.0)
+    ours.told()
+    ours.flushes.answered(B, Flushed(A, 7, 3), 0.0)
+    assert ours.told() == {A: [Flushed(A, 7, 3)]}
 
 
 # ---- many gateways -----------------------------------------------------------------------------------------------

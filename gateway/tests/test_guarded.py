@@ -1,10 +1,22 @@
 """An overlay that fails costs only its advice."""
 
+import math
+
 import pytest
 
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import TOLD_BYTES_MAX
 from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.interfaces import (
+    AnchorsChanged,
+    CloseSoftLink,
+    OpenSoftLink,
+    OverlayEffect,
+    OverlayStarted,
+    TellNeighbour,
+    WakeOverlayAt,
+)
 from mqloom.gateway.journal import Journal
 
 A, B, C, US = (GatewayId(name) for name in "ABCU")
@@ -43,3 +55,114 @@ def test_without_a_good_answer_the_primary_links_serve(answer: object) -> None:
     assert overlay.spread(B) == [A, C]
     assert overlay.route({GatewayId("FAR")}, B, lambda: {C, B}) == [C]
     assert counters.reasons("plugin_failures") == {"overlay": 3}
+
+
+# ---- overlays that weave -----------------------------------------------------------------------------------------
+
+FAR = GatewayId("FAR")
+
+
+class Weaving(Answering):
+    """An overlay that weaves, and answers everything likewise."""
+
+    def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
+        return self.spread(None)  # type: ignore[return-value]
+
+    def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId:
+        return self.spread(None)  # type: ignore[return-value]
+
+    def knows(self, gateway: GatewayId) -> bool:
+        return self.spread(None)  # type: ignore[return-value]
+
+    def handle(self, event: object, now: float) -> list[OverlayEffect]:
+        return self.spread(None)  # type: ignore[return-value]
+
+
+def weaving(answer: object) -> tuple[GuardedOverlay, Counters]:
+    counters = Counters()
+    return GuardedOverlay(US, Weaving(answer), [A, B, C], Journal(counters)), counters
+
+
+def test_an_overlay_that_does_not_weave_is_asked_for_no_anchor_and_told_nothing() -> None:
+    overlay, counters = guarded(RuntimeError("no"))
+    assert not overlay.knows(FAR)
+    assert overlay.anchor_here(FAR, A) == A
+    assert overlay.anchor_for(A, B) is None
+    assert overlay.handle(OverlayStarted(), 0.0) == ()
+    assert counters.snapshot() == {}
+
+
+def test_our_own_clients_and_what_names_no_anchor_are_by_their_side() -> None:
+    overlay, _ = weaving(FAR)
+    assert overlay.anchor_here(None, None) is None
+    assert overlay.anchor_here(None, A) == A
+    assert overlay.anchor_for(None, A) is None
+
+
+def test_a_good_anchor_is_taken_as_it_is_and_ourselves_are_nobody_further() -> None:
+    overlay, counters = weaving(FAR)
+    assert overlay.anchor_here(FAR, A) == overlay.anchor_for(A, B) == FAR
+    assert weaving(US)[0].anchor_for(A, B) is None
+    assert counters.snapshot() == {}
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("no"), None, 5, "", "x" * 129, US])
+def test_without_a_good_anchor_the_neighbour_is_the_anchor(answer: object) -> None:
+    overlay, counters = weaving(answer)
+    assert overlay.anchor_here(FAR, A) == A
+    assert overlay.anchor_for(FAR, A) is None
+    assert counters.reasons("plugin_failures")["overlay"] in (1, 2)
+
+
+def test_only_a_clear_yes_puts_a_gateway_on_the_map() -> None:
+    assert weaving(True)[0].knows(FAR)
+    for answer in (False, None, FAR, RuntimeError("no")):
+        assert not weaving(answer)[0].knows(FAR)
+
+
+def test_a_soft_link_may_be_named_only_while_it_is_up() -> None:
+    overlay, counters = guarded([FAR])
+    overlay.soft.add(FAR)
+    assert overlay.route({FAR}, None, tuple) == [FAR]
+    overlay.soft.discard(FAR)
+    assert overlay.route({FAR}, None, tuple) == []
+    assert counters.reasons("plugin_failures") == {"overlay": 1}
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        TellNeighbour(A, b"x" * TOLD_BYTES_MAX),
+        OpenSoftLink(FAR),
+        CloseSoftLink(FAR),
+        WakeOverlayAt(7),
+        AnchorsChanged(),
+    ],
+)
+def test_good_effects_are_carried_out(effect: OverlayEffect) -> None:
+    overlay, counters = weaving([effect])
+    assert overlay.handle(OverlayStarted(), 0.0) == [effect]
+    assert counters.snapshot() == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RuntimeError("no"),
+        None,
+        ["tell everybody"],
+        [TellNeighbour(FAR, b"")],
+        [TellNeighbour(A, b"x" * (TOLD_BYTES_MAX + 1))],
+        [TellNeighbour(A, "text")],  # type: ignore[arg-type]
+        [OpenSoftLink(A)],
+        [OpenSoftLink(US)],
+        [CloseSoftLink(B)],
+        [WakeOverlayAt(math.inf)],
+        [WakeOverlayAt(math.nan)],
+        [AnchorsChanged(), WakeOverlayAt(None)],  # type: ignore[arg-type]
+    ],
+)
+def test_of_bad_effects_none_is_carried_out(answer: object) -> None:
+    overlay, counters = weaving(answer)
+    assert overlay.handle(OverlayStarted(), 0.0) == ()
+    assert counters.reasons("plugin_failures") == {"overlay": 1}

@@ -9,7 +9,7 @@ import pytest
 
 from mqloom.core.command import main
 from mqloom.lab import command_lab_storm
-from mqloom.lab.storm import RunReport, StormReport
+from mqloom.lab.storm import RunReport, StormReport, replay_command
 
 
 def run_report(seed: int, findings: list[str]) -> RunReport:
@@ -42,11 +42,12 @@ def storm_in_which(
         *,
         traces: Path | None,
         after_each: Callable[[RunReport], None],
+        broken: str | None,
     ) -> StormReport:
         reports = [run_report(each, ["c1 missed p7"] if each in failing else []) for each in range(seed, seed + runs)]
         for each in reports:
             if each.findings:
-                tell(f"seed {each.seed} failed; replay it with: mqloom lab storm --runs 1 --seed {each.seed}")
+                tell(f"seed {each.seed} failed; replay it with: {replay_command(each.seed, broken)}")
             after_each(each)
         failed = sum(bool(each.findings) for each in reports)
         tell(f"{runs} runs, {failed} failed")
@@ -70,6 +71,11 @@ def test_a_storm_that_passes_ends_with_0(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_storm_that_fails_ends_with_1_and_says_how_to_see_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert call({6}, "--runs", "3", "--seed", "5") == 1
     assert "mqloom lab storm --runs 1 --seed 6\n" in capsys.readouterr().out
+
+
+def test_a_storm_of_broken_gateways_is_seen_again_with_these(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call({6}, "--runs", "3", "--seed", "5", "--broken", "forgetting-parked") == 1
+    assert "mqloom lab storm --runs 1 --seed 6 --broken forgetting-parked\n" in capsys.readouterr().out
 
 
 def test_json_is_one_object_and_what_failed_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import sys
 import msgspec
 import pytest
 
+from mqloom.gateway import traffic
 from mqloom.lab import faults
 from mqloom.lab.broken import BROKEN, everywhere
 from mqloom.lab.gateway_parks import Park
@@ -140,3 +141,10 @@ def test_shrinking_leaves_only_what_is_needed() -> None:
     assert small.faults == (needed,)
     assert [each.number for each in small.publications] == [17]
     assert not small.subscribers
+
+
+@pytest.mark.parametrize("seed", [2001, 2010, 2023, 2040, 2059, 2073])
+def test_marks_that_are_told_all_the_time_overtake_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "MARK_EVERY", 4)
+    assert draw_plan(seed).is_restless
+    assert run_seed(seed).findings == []

@@ -54,6 +54,9 @@ SEEN_WINDOW: Final = 65_536
 SEEN_ORIGINS_MAX: Final = 4_096
 """Origins remembered for duplicate removal; past that the one unheard of for longest is forgotten."""
 
+MARK_EVERY: Final = 1_024
+"""After so many publications of its own a gateway tells all others its low-water mark."""
+
 FENCE_EVERY_S: Final = 0.5
 """The least time between two fences, by which a gateway learns that its broker has read its acknowledgements."""
 

@@ -86,4 +86,15 @@ class Told(Struct, frozen=True, array_like=True, tag=10, gc=False):
     body: Annotated[bytes, Meta(max_length=TOLD_BYTES_MAX)]
 
 
-Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control | Told
+class Mark(Struct, frozen=True, array_like=True, tag=11, gc=False):
+    """A gateway's low-water mark, for those whom its publications reach over soft links, where they carry none.
+
+    It goes behind publications, over primary links only, and not past what is parked there.
+    """
+
+    gateway: GatewayName
+    epoch: Number
+    low_water: Number
+
+
+Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control | Told | Mark

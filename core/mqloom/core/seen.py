@@ -61,6 +61,17 @@ class Seen:
         known = origin.twin(publication, print_)
         return None if known is None else PublicationId(publication.origin, *known)
 
+    def forget_below(self, origin: GatewayId, epoch: int, low_water: int) -> None:
+        """An origin has told its low-water mark; of one that is not known there is nothing to forget."""
+        known = self._origins.get(origin)
+        if known is not None and epoch in known.epochs:
+            known.epochs[epoch].forget_below(low_water)
+
+    def floor(self, origin: GatewayId, epoch: int) -> int:
+        """Return below which sequence whatever comes from an origin is a duplicate."""
+        known = self._origins.get(origin)
+        return known.epochs[epoch].floor if known is not None and epoch in known.epochs else 0
+
     def _of(self, name: GatewayId) -> "_Origin":
         origin = self._origins.pop(name, None)
         if origin is None:
@@ -142,7 +153,15 @@ class _Epoch:
         # The window holds also against an origin whose mark stands still.
         self.floor = max(self.floor, min(low_water, sequence), sequence - window)
         if len(self.above) >= self.trim_at:
-            self.above = {known: print_ for known, print_ in self.above.items() if known >= self.floor}
-            self.repeats = {print_: known for print_, known in self.repeats.items() if known >= self.floor}
-            self.trim_at = max(TRIM_MIN, 2 * len(self.above))
+            self._trim()
         return True
+
+    def forget_below(self, low_water: int) -> None:
+        if low_water > self.floor:
+            self.floor = low_water
+            self._trim()
+
+    def _trim(self) -> None:
+        self.above = {known: print_ for known, print_ in self.above.items() if known >= self.floor}
+        self.repeats = {print_: known for print_, known in self.repeats.items() if known >= self.floor}
+        self.trim_at = max(TRIM_MIN, 2 * len(self.above))

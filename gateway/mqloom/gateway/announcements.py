@@ -55,7 +55,8 @@ class Announcements:
         gone = self._remove(key)
         come = self._add(key, wish, anchor)
         lost = [each for each in gone.lost if each not in come.gained]
-        messages = self._follow(Change([*come.gained, *gone.gained], [*come.lost, *lost]))
+        # Those withheld under it go first: to the neighbour, the same key with another anchor is a withdrawal as well.
+        messages = self._follow(Change([*gone.gained, *come.gained], [*come.lost, *lost]))
         if was_established is not None and key in self._established:  # it stays announced, and what was answered counts
             self._established[key] = was_established
             self._partly |= {key} if was_partly else set()
@@ -110,6 +111,9 @@ class Announcements:
     def withheld(self) -> int:
         """How many wishes are covered by what was sent."""
         return len(self._anchors) - len(self._established)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._anchors
 
     def __len__(self) -> int:
         return len(self._anchors)

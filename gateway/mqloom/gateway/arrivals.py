@@ -54,10 +54,13 @@ class Arrivals:
         """The neighbour wants to know where we are."""
         self._tell_all = True
 
+    def is_open(self, place: int) -> bool:
+        """Whether a publication has come, and is not taken care of."""
+        return self.done <= place < self.places and place not in self._ahead
+
     def taken_care_of(self, place: int) -> None:
         """One publication is taken care of."""
-        assert self.done <= place < self.places
-        assert place not in self._ahead
+        assert self.is_open(place)
         self._ahead.add(place)
         self._news.append(place)
         while self.done in self._ahead:

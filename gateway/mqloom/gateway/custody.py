@@ -12,11 +12,16 @@ last claim is met, its sources are told.
     for the first time                             begin: it waits for its claims
     again, from its source      open               join: that source is told together with the first
     again, from another one     open               that one is told at once
+    again, and it or the first  open               join
+    came over a soft link
     again                       met                its source is told at once
 
 From another source: that one need not wait, for the first source holds the publication until we are done. It must not
 wait either. In a network with cycles two gateways would wait for each other, or three, each for the next. So whoever
 waits for us is the one from which a publication first came, and who waits for whom is a tree.
+With soft links that is not so. Whoever used one may have given it up, or have restarted, and now sends the publication
+another way: then nobody but the second source holds it. So both wait. A soft link always leads away from the origin, in
+a primary network without cycles: nobody waits for himself.
 A repeat in another epoch of its origin (see `core.seen`) is the same publication, and the duty is known by both names.
 """
 
@@ -39,6 +44,14 @@ class FromNeighbour(NamedTuple):
     place: int
 
 
+class FromGuest(NamedTuple):
+    """A gateway that is no neighbour sent it over a soft link, at this place of a conversation."""
+
+    guest: GatewayId
+    conversation: Conversation
+    place: int
+
+
 class FromPark(NamedTuple):
     """Our own broker gave back what was parked for a neighbour, and waits for this receipt."""
 
@@ -46,7 +59,7 @@ class FromPark(NamedTuple):
     receipt: int
 
 
-Source = FromBroker | FromNeighbour | FromPark
+Source = FromBroker | FromNeighbour | FromGuest | FromPark
 
 
 class Duty:
@@ -106,8 +119,10 @@ class Custody:
 
 
 def _is_waited_for(duty: Duty, source: Source) -> bool:
-    """Whether a source is the one that gave us this duty, in this conversation or an earlier one."""
+    """Whether we are waited for by a source: the one that gave us this duty, or one that cannot rely on that one."""
     first = duty.sources[0]
-    return (
-        isinstance(source, FromNeighbour) and isinstance(first, FromNeighbour) and first.neighbour == source.neighbour
-    )
+    if isinstance(first, FromBroker):  # it has come back to where it began
+        return False
+    if isinstance(first, FromNeighbour) and isinstance(source, FromNeighbour):
+        return first.neighbour == source.neighbour  # in this conversation or an earlier one
+    return True

@@ -69,6 +69,11 @@ class Flow:
         self._marker_until: float | None = None
         self._effects: list[Effect] = []
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing is parked, as far as we know, and all goes out directly."""
+        return self.mode is Mode.DIRECT and not self._from_park
+
     def post(self, entry: Entry) -> None:
         """Something is to go to the neighbour, behind all before it."""
         self._queue.append(entry)

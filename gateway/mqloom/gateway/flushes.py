@@ -4,15 +4,16 @@ Theory of operation. Publications that entered anywhere before somebody unsubscr
 gateway of the unsubscriber first sends Flush to its neighbours, who pass it on; the last ones answer Flushed, and a
 gateway answers when all it asked have. Links are in order, hence everything that entered before the wave came by
 arrives before the answer. Then the subscription is removed.
-What we sent over soft links before the wave came by is not in order with the answer. So the answer waits until that has
-been taken care of, which it is when it has arrived; or has been given back, and then goes before the answer.
+What we sent over soft links is not in order with the answer. So when all whom we asked have answered, our own answer
+waits until what we have sent over soft links so far is taken care of, which it is when it has arrived; or has been
+given back, and then goes before the answer, or over another soft link, for which the answer waits as well.
 
 One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
 not waited for, and after FLUSH_DEADLINE_S nobody is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
@@ -35,7 +36,8 @@ class _Wave:
     number: int
     epoch: int
     waiting: set[GatewayId]
-    marks: dict[GatewayId, int] = field(default_factory=dict)
+    marks: dict[GatewayId, int] | None = None
+    """None as long as somebody has not answered: what comes from there before the answer counts too."""
 
 
 class Flushes:
@@ -79,7 +81,7 @@ class Flushes:
         if self._is_here_already(sender, flush):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
-        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender), self._soft_links.marks())
+        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
         self._relayed.pop(flush.gateway, None)
         if self._is_done(wave):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
@@ -100,8 +102,15 @@ class Flushes:
 
     def advance(self, now: float) -> None:
         """Soft links may have come further."""
-        if any(wave.marks for wave in self._relayed.values()):
+        if any(wave.marks is not None for wave in self._relayed.values()):
             self._settle(now)
+
+    def follow(self) -> None:
+        """What soft links gave back went over others: the answers that wait for soft links wait for these too."""
+        marks = self._soft_links.marks()
+        for wave in self._relayed.values():
+            if wave.marks is not None:
+                wave.marks |= marks
 
     def reach(self, neighbour: GatewayId) -> None:
         """A neighbour can be asked from now on."""
@@ -168,9 +177,11 @@ class Flushes:
             self._begin(now)
 
     def _is_done(self, wave: _Wave) -> bool:
-        if wave.marks and self._soft_links.have_passed(wave.marks):
-            wave.marks = {}
-        return not wave.waiting and not wave.marks
+        if wave.waiting:
+            return False
+        if wave.marks is None:
+            wave.marks = self._soft_links.marks()
+        return self._soft_links.have_passed(wave.marks)
 
     def _is_here_already(self, sender: GatewayId, flush: Flush) -> bool:
         if flush.gateway == self._gateway:

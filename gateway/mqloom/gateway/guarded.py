@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import TOLD_BYTES_MAX
+from mqloom.core.limits import ID_LENGTH_MAX, TOLD_BYTES_MAX
 from mqloom.core.records import PaintedLink
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
@@ -37,6 +37,15 @@ class GuardedOverlay:
         self._journal = journal
         self.soft: set[GatewayId] = set()
         """The gateways to which a soft link is up: the node keeps this."""
+
+    def knows(self, gateway: GatewayId) -> bool:
+        """Ask whether a gateway that is no neighbour is on the map."""
+        if self._weaving is None:
+            return False
+        try:
+            return self._journal.guard("overlay", self._weaving.knows, gateway) is True
+        except PluginFailed:
+            return False
 
     def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
         """Ask where a subscription travels on; without an answer, to everybody but the source."""
@@ -74,19 +83,29 @@ class GuardedOverlay:
         if source is None or named is None or self._weaving is None:
             return source
         try:
-            return self._journal.guard("overlay", self._weaving.anchor_here, named, source)
+            return self._journal.guard("overlay", self._anchor_here, self._weaving, named, source)
         except PluginFailed:
             return source
+
+    def _anchor_here(self, weaving: WeavingOverlay, named: GatewayId, source: GatewayId) -> GatewayId:
+        answer = _as_name(weaving.anchor_here(named, source))
+        if answer == self._gateway:
+            raise ValueError(f"it says that {named!r:.100} behind {source!r:.100} is here")
+        return answer
 
     def anchor_for(self, anchor: GatewayId | None, target: GatewayId) -> GatewayId | None:
         """Ask by which anchor we announce what we keep by this one; None is ourselves."""
         if anchor is None or self._weaving is None:
             return None
         try:
-            answer = self._journal.guard("overlay", self._weaving.anchor_for, anchor, target)
+            answer = self._journal.guard("overlay", self._anchor_for, self._weaving, anchor, target)
         except PluginFailed:
             return None
         return None if answer == self._gateway else answer
+
+    @staticmethod
+    def _anchor_for(weaving: WeavingOverlay, anchor: GatewayId, target: GatewayId) -> GatewayId:
+        return _as_name(weaving.anchor_for(anchor, target))
 
     def paint(self) -> tuple[str, Sequence[PaintedLink]]:
         """Ask for the strategy and all links; without an answer, the primary ones."""
@@ -134,8 +153,9 @@ class GuardedOverlay:
         for effect in effects:
             match effect:
                 case TellNeighbour():
-                    if effect.neighbour not in self._neighbours or len(effect.body) > TOLD_BYTES_MAX:
-                        raise ValueError(f"it cannot tell {effect.neighbour!r:.100} {len(effect.body)} bytes")
+                    is_bytes = isinstance(effect.body, bytes)  # else the neighbour would refuse the whole frame
+                    if not is_bytes or effect.neighbour not in self._neighbours or len(effect.body) > TOLD_BYTES_MAX:
+                        raise ValueError(f"it cannot tell {effect.neighbour!r:.100} {effect.body!r:.100}")
                 case OpenSoftLink() | CloseSoftLink():
                     if effect.gateway in (self._gateway, *self._neighbours):
                         raise ValueError(f"there is no soft link to {effect.gateway!r:.100}")
@@ -147,3 +167,10 @@ class GuardedOverlay:
                 case _:
                     raise TypeError(f"an overlay answers with its effects, not {effect!r:.100}")
         return effects
+
+
+def _as_name(answer: object) -> GatewayId:
+    """Return an answer that can be the name of a gateway; else a neighbour would refuse the frame that it is in."""
+    if not isinstance(answer, str) or not 0 < len(answer) <= ID_LENGTH_MAX:
+        raise ValueError(f"{answer!r:.100} is no name of a gateway")
+    return GatewayId(answer)

@@ -22,6 +22,7 @@ class Guests:
         self._gateway = gateway
         self._journal = journal
         self._arrivals: dict[GatewayId, Arrivals] = {}
+        self._stirred: dict[GatewayId, Arrivals] = {}  # those to whom something is to be said, now or later
         self._unknown: dict[GatewayId, Conversation] = {}
 
     def receive(self, frame: Frame, now: float) -> Sequence[Message]:
@@ -53,8 +54,10 @@ class Guests:
     def taken_care_of(self, guest: GatewayId, conversation: Conversation, place: int) -> None:
         """A publication is taken care of; of an earlier conversation nobody waits for it."""
         arrivals = self._arrivals.get(guest)
-        if arrivals is not None and conversation == arrivals.conversation:
-            arrivals.taken_care_of(place)
+        if arrivals is None or conversation != arrivals.conversation or not arrivals.is_open(place):
+            return  # not open: we had forgotten the guest, and a late greeting began the conversation once more
+        arrivals.taken_care_of(place)
+        self._stirred[guest] = arrivals
 
     def drain(self, now: float) -> list[SendAck]:
         """Return the acknowledgements that are due."""
@@ -63,28 +66,35 @@ class Guests:
             SendAck(neighbour=guest, ack=encode_ack(Ack(self._gateway, conversation, 0, 0)))
             for guest, conversation in unknown.items()
         ]
-        for guest, arrivals in self._arrivals.items():
+        for guest, arrivals in [*self._stirred.items()]:
             ack = arrivals.ack(self._gateway, now)
             if ack is not None:
                 effects.append(SendAck(neighbour=guest, ack=ack))
+            if arrivals.deadline is None:
+                del self._stirred[guest]
         return effects
 
     @property
     def deadline(self) -> float | None:
         """When `drain` must be called."""
-        times = (arrivals.deadline for arrivals in self._arrivals.values())
+        times = (arrivals.deadline for arrivals in self._stirred.values())
         return min((at for at in times if at is not None), default=None)
 
     def check(self) -> None:
         """State the invariants."""
-        for arrivals in self._arrivals.values():
+        for guest, arrivals in self._arrivals.items():
             arrivals.check()
+            assert guest in self._stirred or arrivals.deadline is None
+        assert self._stirred.keys() <= self._arrivals.keys()
 
     def _of(self, guest: GatewayId) -> Arrivals:
         arrivals = self._arrivals.pop(guest, None)
         if arrivals is None:
             arrivals = Arrivals()
             if len(self._arrivals) >= GUESTS_MAX:
-                del self._arrivals[next(iter(self._arrivals))]
+                oldest = next(iter(self._arrivals))
+                del self._arrivals[oldest]
+                self._stirred.pop(oldest, None)
         self._arrivals[guest] = arrivals  # at the end: the first is the one unheard of for longest
+        self._stirred[guest] = arrivals
         return arrivals

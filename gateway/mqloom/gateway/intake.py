@@ -131,6 +131,11 @@ class Intake:
         """When `drain` must be called."""
         return self._marks.deadline
 
+    @property
+    def low_water(self) -> int:
+        """The smallest sequence of ours that is not done with."""
+        return self._marks.low_water
+
     def __len__(self) -> int:
         """How many publications are not acknowledged."""
         return len(self._receipts)

@@ -157,6 +157,10 @@ class WeavingOverlay(Overlay, Protocol):
         """Return by which anchor we announce to a neighbour what we keep by this one (None: is of our own clients)."""
         ...
 
+    def knows(self, gateway: GatewayId) -> bool:
+        """Say whether a gateway is on the map: only from such a one a soft link may come."""
+        ...
+
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Take an event, return what is to be done."""
         ...

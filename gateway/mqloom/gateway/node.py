@@ -27,14 +27,14 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
-from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Message, Synced, Told, Withdraw
+from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Mark, Message, Synced, Told, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer, encode_route
 from mqloom.core.subscription import Subscription
 from mqloom.core.wire import Frame, decode, decode_ack
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
-from mqloom.gateway.custody import FromNeighbour
+from mqloom.gateway.custody import FromGuest, FromNeighbour
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
@@ -63,7 +63,7 @@ from mqloom.gateway.questions import Answering
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
-from mqloom.gateway.traffic import Holdings, Traffic
+from mqloom.gateway.traffic import FromGateway, Holdings, Traffic
 
 
 def admit_all(request: SubscribeRequest) -> str | None:
@@ -99,6 +99,7 @@ class Node:
         self.gateway = parts.gateway
         self.counters = parts.counters
         self._parts = parts
+        self._peers = frozenset(parts.peers)
         self._journal = Journal(parts.counters)
         self._outbox = Outbox()
         self._urgent = Outbox()
@@ -182,7 +183,7 @@ class Node:
 
     def _receive(self, event: FramesReceived, now: float) -> None:
         link = self._links.get(event.sender)
-        if link is None and (event.sender not in self._parts.peers or event.urgent):
+        if link is None and (event.urgent or not self._may_be_guest(event.sender)):
             reason = "stranger"
             text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
             for _ in event.frames:
@@ -207,10 +208,14 @@ class Node:
             self._change(event.sender, changes, now)
             self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
 
+    def _may_be_guest(self, sender: GatewayId) -> bool:
+        """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""
+        return sender in self._peers and self._overlay.knows(sender)
+
     def _receive_from_guest(self, frame: Frame, now: float) -> None:
         place = self._guests.places(frame.sender)
         messages = [message for message in self._guests.receive(frame, now) if isinstance(message, Publication)]
-        self._obey(messages, frame.sender, now, FromNeighbour(frame.sender, frame.conversation, place))
+        self._obey(messages, frame.sender, now, FromGuest(frame.sender, frame.conversation, place))
 
     def _receive_acks(self, event: AcksReceived, now: float) -> None:
         for data in event.acks:
@@ -229,7 +234,7 @@ class Node:
                 self._traffic.taken_over(self._soft_links.acknowledged(event.neighbour, ack, now))
 
     def _obey(
-        self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromNeighbour | None = None
+        self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromGateway | None = None
     ) -> None:
         """Carry out a neighbour's messages in order; publications that stand together are one batch."""
         batch: list[Publication] = []
@@ -242,7 +247,7 @@ class Node:
             self._obey_one(message, sender, now)
         self._receive_publications(batch, source)
 
-    def _receive_publications(self, batch: Sequence[Publication], source: FromNeighbour | None) -> FromNeighbour | None:
+    def _receive_publications(self, batch: Sequence[Publication], source: FromGateway | None) -> FromGateway | None:
         if source is not None:
             return self._traffic.receive(batch, source)
         if batch:
@@ -267,6 +272,8 @@ class Node:
                 self._flushes.answered(sender, message, now)
             case Control():
                 self._controls.receive(message, sender, now)
+            case Mark():
+                self._traffic.marked(message, sender)
             case Told():
                 self._hand_to_overlay(NeighbourTold(sender, message.body), now)
 
@@ -336,7 +343,7 @@ class Node:
                     outbox = self._urgent if effect.urgent else self._outbox
                     outbox.post(effect.neighbour, [Told(effect.body)])
                 case OpenSoftLink():
-                    if effect.gateway in self._parts.peers:
+                    if effect.gateway in self._peers:
                         self._soft_links.open(effect.gateway)
                     else:
                         text = (
@@ -353,12 +360,23 @@ class Node:
             self._routes.anchor_again()
 
     def _tend_soft_links(self, now: float) -> None:
-        """Let the overlay know which soft links stand, then send on another way what they gave back."""
-        self._soft_links.sweep(now)
-        for change in self._soft_links.stood():
-            (self._overlay.soft.add if change.up else self._overlay.soft.discard)(change.gateway)
-            self._hand_to_overlay(change, now)
-        self._traffic.reroute()
+        """Let the overlay know which soft links stand, then send on another way what they gave back.
+
+        That may be too much for the next soft link, which does not stand then, and gives it back in turn. As none comes
+        to stand meanwhile, there is an end to it.
+        """
+        is_calm = not self._soft_links.are_stirred
+        if is_calm:
+            return
+        while not is_calm:
+            self._soft_links.sweep(now)
+            changes = self._soft_links.stood()
+            for change in changes:
+                (self._overlay.soft.add if change.up else self._overlay.soft.discard)(change.gateway)
+                self._hand_to_overlay(change, now)
+            if self._traffic.reroute():
+                self._flushes.follow()
+            is_calm = not changes and not self._soft_links.have_returned
         self._flushes.advance(now)
 
     # ---- a subscription's way ------------------------------------------------------------------------------------

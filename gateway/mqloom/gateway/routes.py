@@ -139,8 +139,9 @@ class Routes:
 
     def _anchor_again(self, key: SubscriptionKey, entry: Entry) -> None:
         entry.anchor = self._overlay.anchor_here(entry.named, entry.source)
-        for target in self._overlay.spread(entry.source):
-            announcements = self._announcements[target]
+        for target, announcements in self._announcements.items():
+            if key not in announcements:
+                continue
             anchor = self._overlay.anchor_for(entry.anchor, target)
             if announcements.anchor_of(key) != anchor:
                 orphans = announcements.held_under(key)

@@ -47,7 +47,9 @@ class SoftState(Enum):
 class SoftLink:
     """Our side of a conversation with one gateway that is no neighbour."""
 
-    def __init__(self, gateway: GatewayId, peer: GatewayId, conversation: Conversation, journal: Journal) -> None:
+    def __init__(
+        self, gateway: GatewayId, peer: GatewayId, conversation: Conversation, posted: int, journal: Journal
+    ) -> None:
         self._gateway = gateway
         self._peer = peer
         self._conversation = conversation
@@ -60,7 +62,7 @@ class SoftLink:
         self._connected = False
         self._departures = Departures()
         self._queue: deque[Entry] = deque()
-        self._posted = 0
+        self._posted = posted
         self._open: dict[int, int] = {}  # numbers of entries that are not taken care of, by the entry's id
         self._greet_at: float | None = None
         self._asks = False
@@ -100,8 +102,7 @@ class SoftLink:
         taken = self._departures.acknowledged(ack, now)
         for entry in taken:
             del self._open[id(entry)]
-        if self.state is SoftState.UP and not self.stands and self.held < FLOW_QUEUE_MAX // 4:
-            self.stands = True
+        self._stand_again()
         return taken
 
     def post(self, entry: Entry) -> None:
@@ -170,6 +171,7 @@ class SoftLink:
             effect = self._send(Frame(self._gateway, self._conversation, self._departures.sequence, batch))
             self._departures.sent(effect.frame, [duties[id(each)] for each in batch if id(each) in duties], now)
             frames.append(effect)
+        self._stand_again()
         return frames
 
     def _take(self) -> list[Entry]:
@@ -191,7 +193,7 @@ class SoftLink:
 
     @property
     def next_number(self) -> int:
-        """The number of a conversation that a later link there may begin with."""
+        """The number of a conversation that a later link there may begin with; its marks go on from `mark`."""
         return self._conversation.number
 
     @property
@@ -233,6 +235,11 @@ class SoftLink:
         self._give_back_queue()
         self._conversation = Conversation(self._conversation.epoch, self._conversation.number + 1)
 
+    def _stand_again(self) -> None:
+        """After too much has waited; what was given back may have been all there was, and nobody acknowledges that."""
+        if self.state is SoftState.UP and self.held < FLOW_QUEUE_MAX // 4:
+            self.stands = True
+
     def _give_back_queue(self) -> None:
         self.stands = False
         for entry in self._queue:
@@ -242,18 +249,20 @@ class SoftLink:
 
 
 class SoftLinks:
-    """All soft links of one gateway."""
+    """All soft links of one gateway; an event that touches none costs nothing, for only those stirred are tended."""
 
     def __init__(self, gateway: GatewayId, epoch: int, journal: Journal) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._journal = journal
         self._links: dict[GatewayId, SoftLink] = {}
+        self._stirred: dict[GatewayId, None] = {}  # something has happened to these since the last `drain`
         self._reopen: dict[GatewayId, None] = {}  # while an earlier link there still finishes
         self._told: set[GatewayId] = set()
         self._returned: list[tuple[GatewayId, Entry]] = []
         self._effects: list[Effect] = []
-        self._numbers: dict[GatewayId, int] = {}
+        self._numbers: dict[GatewayId, tuple[int, int]] = {}  # of an earlier link: its next conversation, its mark
+        self._next_deadline: float | None = None
 
     def open(self, peer: GatewayId) -> None:
         """Open a link; one that is there stays, one that is being closed is opened again when it is."""
@@ -265,77 +274,95 @@ class SoftLinks:
         if len(self._links) >= SOFT_LINKS_MAX:
             self._journal.refuse("links_refused", "many", f"a soft link to {peer} past {SOFT_LINKS_MAX}")
             return
-        number = self._numbers.get(peer, 0)
-        self._links[peer] = SoftLink(self._gateway, peer, Conversation(self._epoch, number), self._journal)
+        number, posted = self._numbers.get(peer, (0, 0))
+        self._links[peer] = SoftLink(self._gateway, peer, Conversation(self._epoch, number), posted, self._journal)
         self._effects.append(OpenLink(neighbour=peer))
+        self._stirred[peer] = None
 
     def close(self, peer: GatewayId, now: float) -> None:
         """Let a link finish, and close it."""
         self._reopen.pop(peer, None)
         if peer in self._links:
-            self._links[peer].close(now)
+            self._stir(peer).close(now)
 
     def connected(self, peer: GatewayId, now: float) -> None:
         """We can write to a gateway's broker."""
         if peer in self._links:
-            self._links[peer].connected(now)
+            self._stir(peer).connected(now)
 
     def lost(self, peer: GatewayId) -> None:
         """We cannot write to a gateway's broker any more, or it is gone."""
         if peer in self._links:
-            self._links[peer].lost()
+            self._stir(peer).lost()
 
     def acknowledged(self, peer: GatewayId, ack: Ack, now: float) -> Sequence[Entry]:
         """Take an acknowledgement: return what has been taken care of."""
-        return self._links[peer].acknowledged(ack, now) if peer in self._links else ()
+        return self._stir(peer).acknowledged(ack, now) if peer in self._links else ()
 
     def post(self, peer: GatewayId, entry: Entry) -> None:
         """A publication is to go there."""
-        self._links[peer].post(entry)
+        self._stir(peer).post(entry)
 
     def wake(self, now: float) -> None:
         """Do what the time has come for."""
-        for link in self._links.values():
-            link.wake(now)
+        for peer, link in self._links.items():
+            if link.deadline is not None and now >= link.deadline:
+                self._stir(peer).wake(now)
 
     @property
     def deadline(self) -> float | None:
-        """When `wake` and `drain` must be called."""
-        times = (link.deadline for link in self._links.values())
-        return min((at for at in times if at is not None), default=None)
+        """When `wake`, `sweep` and `drain` must be called."""
+        return self._next_deadline
+
+    @property
+    def are_stirred(self) -> bool:
+        """Whether anything has happened since the last `drain`: if not, there is nothing to tend."""
+        return bool(self._stirred)
 
     def stood(self) -> list[LinkStood]:
         """Return which links have come to stand, or do not any more, since the last call."""
-        standing = {peer for peer, link in self._links.items() if link.stands}
-        changes = [LinkStood(peer, up=True) for peer in sorted(standing - self._told)]
-        changes += [LinkStood(peer, up=False) for peer in sorted(self._told - standing)]
-        self._told = standing
-        return changes
+        changed = sorted(peer for peer in self._stirred if self._stands(peer) != (peer in self._told))
+        self._told.symmetric_difference_update(changed)
+        ups = [LinkStood(peer, up=True) for peer in changed if peer in self._told]
+        return ups + [LinkStood(peer, up=False) for peer in changed if peer not in self._told]
+
+    @property
+    def have_returned(self) -> bool:
+        """Whether anything must go another way: see `returned`."""
+        return bool(self._returned) or any(peer in self._links and self._links[peer].returned for peer in self._stirred)
 
     def returned(self) -> list[tuple[GatewayId, Entry]]:
         """Return what must go another way, since the last call, and to whom it was to go."""
-        for peer, link in self._links.items():
-            self._returned += [(peer, entry) for entry in link.returned]
-            link.returned = []
+        for peer in self._stirred:
+            if peer in self._links:
+                self._take_returned(peer, self._links[peer])
         returned, self._returned = self._returned, []
         return returned
 
     def sweep(self, now: float) -> None:
         """End the links that have finished."""
-        for peer in [peer for peer, link in self._links.items() if link.is_over(now)]:
+        for peer in [peer for peer in self._stirred if peer in self._links and self._links[peer].is_over(now)]:
             link = self._links.pop(peer)
             link.end()
-            self._returned += [(peer, entry) for entry in link.returned]
-            self._numbers[peer] = link.next_number
+            self._take_returned(peer, link)
+            self._numbers[peer] = link.next_number, link.mark
             self._effects.append(CloseLink(neighbour=peer))
             if self._reopen.pop(peer, False) is None:
                 self.open(peer)
 
     def drain(self, now: float) -> list[Effect]:
         """Return what is to be done."""
+        if not self._stirred:
+            return []
         effects, self._effects = self._effects, []
-        for link in self._links.values():
-            effects += link.pack(now)
+        stirred, self._stirred = self._stirred, {}
+        for peer in stirred:
+            if peer in self._links:
+                effects += self._links[peer].pack(now)
+            if self._stands(peer) != (peer in self._told):  # it stands again: to be told with the next event
+                self._stirred[peer] = None
+        times = (link.deadline for link in self._links.values())
+        self._next_deadline = min((at for at in times if at is not None), default=None)
         return effects
 
     def marks(self) -> dict[GatewayId, int]:
@@ -343,7 +370,9 @@ class SoftLinks:
         return {peer: link.mark for peer, link in self._links.items() if link.held}
 
     def have_passed(self, marks: dict[GatewayId, int]) -> bool:
-        """Whether all that was posted before these marks has been taken care of, or given back."""
+        """Whether all that was posted before these marks has been taken care of, or given back and gone another way."""
+        if self.have_returned:
+            return False
         return all(peer not in self._links or self._links[peer].has_passed(mark) for peer, mark in marks.items())
 
     def holdings(self) -> dict[GatewayId, int]:
@@ -355,6 +384,20 @@ class SoftLinks:
         return {peer: link.state for peer, link in self._links.items()}
 
     def check(self) -> None:
-        """State the invariants."""
-        for link in self._links.values():
+        """State the invariants; of those not stirred, that nothing is left to do."""
+        for peer, link in self._links.items():
             link.check()
+            assert peer in self._stirred or not link.returned
+            assert peer in self._stirred or link.stands == (peer in self._told)
+        assert self._told <= {*self._links, *self._stirred}
+
+    def _stir(self, peer: GatewayId) -> SoftLink:
+        self._stirred[peer] = None
+        return self._links[peer]
+
+    def _stands(self, peer: GatewayId) -> bool:
+        return peer in self._links and self._links[peer].stands
+
+    def _take_returned(self, peer: GatewayId, link: SoftLink) -> None:
+        self._returned += [(peer, entry) for entry in link.returned]
+        link.returned = []

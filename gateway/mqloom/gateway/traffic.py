@@ -7,24 +7,27 @@ A neighbour from which we have not heard, in this life, everything that is wante
 says Synced, every publication of QoS 1 goes there, or into the park for it. What comes out of the park is sifted.
 
 A publication that crosses a soft link overtakes others, which may be parked on the primary way. So its origin's mark
-must not count from there on: it is taken off.
+must not count from there on: it is taken off. Instead the origin tells its mark now and then, over the primary links.
+There it goes behind what is parked, or rather not at all: a mark that must wait is dropped, another follows.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import structs
+
 from mqloom.core import layout
 from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX
-from mqloom.core.messages import Flush, Flushed
+from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX, MARK_EVERY
+from mqloom.core.messages import Flush, Flushed, Mark
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
-from mqloom.gateway.custody import Custody, Duty, FromBroker, FromNeighbour, FromPark
+from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.flows import Flow
@@ -39,6 +42,8 @@ from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
 
 TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeLost
+
+FromGateway = FromNeighbour | FromGuest
 
 
 class Held(NamedTuple):
@@ -92,6 +97,8 @@ class Traffic:
         self._intake = Intake(gateway, epoch, journal)
         self._deliveries = Deliveries(self._custody)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
+        self._epoch = epoch
+        self._told_mark = 0
         self._unheard = set(links)
         self._held: list[Held] | None = []
         self._held_bytes = 0
@@ -115,14 +122,31 @@ class Traffic:
 
     def _take_in(self, incoming: Sequence[Incoming]) -> None:
         publications = self._intake.take(incoming)
+        if self._intake.low_water >= self._told_mark + MARK_EVERY:
+            self._told_mark = self._intake.low_water
+            self._spread(Mark(self._gateway, self._epoch, self._told_mark), None)
         self._route([(each, self._begin_own(each)) for each in publications], None)
+
+    def marked(self, mark: Mark, sender: GatewayId) -> None:
+        """A neighbour passes on what an origin has told."""
+        if mark.gateway == self._gateway:  # the primary network must have a cycle
+            return
+        if mark.low_water > self._seen.floor(mark.gateway, mark.epoch):
+            self._seen.forget_below(mark.gateway, mark.epoch, mark.low_water)
+        self._spread(mark, sender)
+
+    def _spread(self, mark: Mark, source: GatewayId | None) -> None:
+        for neighbour in self._overlay.spread(source):
+            if self._flows[neighbour].is_clear:
+                self._flows[neighbour].post(Entry(mark, None))
 
     def _begin_own(self, publication: Publication) -> Duty | None:
         return self._custody.begin(FromBroker(publication.sequence), publication.id) if publication.qos else None
 
-    def receive(self, publications: Sequence[Publication], first: FromNeighbour) -> FromNeighbour:
-        """A neighbour sent publications next to each other; returns the place behind them."""
+    def receive(self, publications: Sequence[Publication], first: FromGateway) -> FromGateway:
+        """A gateway sent publications next to each other; returns the place behind them."""
         source = first
+        kind, sender = type(first), first[0]
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
@@ -133,12 +157,12 @@ class Traffic:
             elif publication.qos:
                 self._custody.again(source, publication.id, known)
             if publication.qos:
-                source = FromNeighbour(source.neighbour, source.conversation, source.place + 1)
+                source = kind(sender, source.conversation, source.place + 1)
         if self._held is None:
-            self._route(batch, source.neighbour)
+            self._route(batch, sender)
             return source
         for publication, duty in batch:
-            self._hold(Held(publication, duty, source.neighbour), self._held)
+            self._hold(Held(publication, duty, sender), self._held)
         return source
 
     def _hold(self, each: Held, held: list[Held]) -> None:
@@ -237,7 +261,7 @@ class Traffic:
             if here or hops:
                 self._counters.add("publications_matched")
             if here:
-                local.append((publication, here, duty))
+                local.append((self._marked_here(publication), here, duty))
             elif source is not None:
                 self._counters.add("publications_relayed")
             if hops:
@@ -246,6 +270,13 @@ class Traffic:
         for _, duty in batch:
             if duty is not None:
                 self._custody.meet(duty)
+
+    def _marked_here(self, publication: Publication) -> Publication:
+        """Return a publication with a mark for those to whom we deliver it: what is below ours never comes to them."""
+        if publication.low_water or not publication.hops:
+            return publication
+        floor = self._seen.floor(publication.origin, publication.epoch)
+        return structs.replace(publication, low_water=floor) if floor else publication
 
     def _forward(self, publication: Publication, duty: Duty | None, hops: Sequence[GatewayId]) -> None:
         if publication.hops >= HOPS_MAX:
@@ -263,27 +294,34 @@ class Traffic:
         else:
             self._soft_links.post(hop, entry)
 
-    def reroute(self) -> None:
+    def reroute(self) -> bool:
         """Send on another way what soft links have given back: to whoever is next on the way there.
 
-        That one sends it on to everybody behind it, who may have got it already.
+        That one sends it on to everybody behind it, who may have got it already. It must not go back to where it came
+        from: that one would have it from us, and whoever waits for us would be told so. Returns whether some of it went
+        over soft links again.
         """
+        is_soft = False
         for peer, entry in self._soft_links.returned():
             assert isinstance(entry.message, Publication)
             self._counters.add("publications_rerouted")
-            hops = self._overlay.route({peer}, None, tuple)
+            first = None if entry.duty is None else entry.duty.sources[0]
+            source = first[0] if isinstance(first, FromNeighbour | FromGuest) else None
+            hops = self._overlay.route({peer}, source, tuple)
             if not hops:  # it is not on the map any more
-                hops = self._hops_again(entry.message, entry.duty)
+                hops = self._hops_again(entry.message, entry.duty, source)
             for hop in hops:
                 if entry.duty is not None:
                     entry.duty.claims += 1
                 self._send(Entry(entry.message, entry.duty), hop)
+                is_soft = is_soft or hop not in self._flows
             if entry.duty is not None:
                 self._custody.meet(entry.duty)
+        return is_soft
 
-    def _hops_again(self, publication: Publication, duty: Duty | None) -> Sequence[GatewayId]:
+    def _hops_again(self, publication: Publication, duty: Duty | None, source: GatewayId | None) -> Sequence[GatewayId]:
         [keys] = self._match([publication], self._contents.decode([publication]), [duty])
-        return self._split(keys, None, publication.qos)[1]
+        return self._split(keys, source, publication.qos)[1]
 
     def _deliver(self, local: Sequence[Matched]) -> None:
         deliveries, count = self._subscribers.deliver(local)
@@ -392,11 +430,9 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                receiver = self._links.get(source.neighbour)
-                if receiver is not None:
-                    receiver.taken_care_of(source.conversation, source.place)
-                else:
-                    self._guests.taken_care_of(source.neighbour, source.conversation, source.place)
+                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
+            elif isinstance(source, FromGuest):
+                self._guests.taken_care_of(source.guest, source.conversation, source.place)
             else:
                 self._flows[source.neighbour].settle(source.receipt)
 

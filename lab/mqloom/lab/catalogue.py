@@ -9,13 +9,28 @@ from typing import Final
 
 from mqloom.core.errors import LocalError
 from mqloom.lab.experiment import Experiment
-from mqloom.lab.experiments import custody_outage, lab_speed, seen_memory, store_loss
+from mqloom.lab.experiments import (
+    custody_outage,
+    lab_speed,
+    publiy_capped,
+    publiy_cost,
+    publiy_delay,
+    publiy_dense,
+    publiy_sparse,
+    seen_memory,
+    store_loss,
+)
 
 EXPERIMENTS: Final = (
     custody_outage.experiment,
     store_loss.experiment,
     seen_memory.experiment,
     lab_speed.experiment,
+    publiy_sparse.experiment,
+    publiy_dense.experiment,
+    publiy_delay.experiment,
+    publiy_cost.experiment,
+    publiy_capped.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 

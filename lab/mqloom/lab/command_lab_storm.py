@@ -55,26 +55,31 @@ def storm(arguments: argparse.Namespace, run_storm: "Callable[..., StormReport]"
         with progress_bar("storm") as tell:
             after_each = partial(_move, tell, arguments.seed, arguments.runs)
             report = run_storm(
-                arguments.seed, arguments.runs, told.append, traces=arguments.traces, after_each=after_each
+                arguments.seed,
+                arguments.runs,
+                told.append,
+                traces=arguments.traces,
+                after_each=after_each,
+                broken=arguments.broken,
             )
     finally:  # also what was found before somebody had enough
         if not arguments.json:
             sys.stdout.writelines(f"{line}\n" for line in told)
     if arguments.json:
-        print(json.dumps(as_json(report)))  # noqa: T201 - a command's answer
+        print(json.dumps(as_json(report, arguments.broken)))  # noqa: T201 - a command's answer
         if report.failed:
             sys.stderr.writelines(f"{line}\n" for line in told)
     return 1 if report.failed else 0
 
 
-def as_json(report: "StormReport") -> dict[str, object]:
+def as_json(report: "StormReport", broken: str | None = None) -> dict[str, object]:
     """Return what `--json` prints: the sums, what was found and how to see it again, and every run."""
     from mqloom.lab.storm import replay_command  # noqa: PLC0415 - as above
 
     sums: dict[str, object] = msgspec.to_builtins(report)
     runs = sums.pop("reports")
     failures = [
-        {"seed": each.seed, "replay": replay_command(each.seed), "findings": each.findings}
+        {"seed": each.seed, "replay": replay_command(each.seed, broken), "findings": each.findings}
         for each in report.reports
         if each.findings
     ]

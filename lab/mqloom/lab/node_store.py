@@ -27,7 +27,7 @@ from mqloom.core.poset import Change, Poset
 from mqloom.core.publication import Publication
 from mqloom.core.records import Wish
 from mqloom.core.subscription import Subscription
-from mqloom.gateway.custody import FromBroker, FromNeighbour, FromPark
+from mqloom.gateway.custody import FromBroker, FromGuest, FromNeighbour, FromPark
 from mqloom.gateway.flows import Mode
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node
@@ -37,7 +37,7 @@ from mqloom.gateway.traffic import Holdings
 VALUES: Final = frozenset(
     (
         *(str, bytes, frozenset, FunctionType, type),
-        *(Conversation, PublicationId, SubscriptionKey, FromBroker, FromNeighbour, FromPark),
+        *(Conversation, PublicationId, SubscriptionKey, FromBroker, FromNeighbour, FromGuest, FromPark),
         *(Publication, Hello, Announce, Synced, Withdraw, Established, Flush, Flushed, Wish),
         *(Subscription, Filter, Owner, Mode, LinkState),
     )

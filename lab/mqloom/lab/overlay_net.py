@@ -29,6 +29,9 @@ from mqloom.plugins.overlay import TreeOverlay
 COPIES_MAX = 100_000
 """Copies of one publication; more can only be a loop."""
 
+MATCHED_MAX = 1_000_000
+"""Answers to who wants what where that are remembered; more are worked out each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Journey:
@@ -73,6 +76,7 @@ class OverlayNet:
         self._events: list[tuple[float, int, GatewayId, OverlayEvent]] = []
         self._wakes: dict[GatewayId, float] = {}
         self._anchors: dict[GatewayId, dict[GatewayId, GatewayId]] | None = None
+        self._matched: dict[tuple[GatewayId, frozenset[GatewayId]], frozenset[GatewayId]] = {}
 
     def start(self) -> None:
         """Start all gateways, and let all primary links come up."""
@@ -104,20 +108,33 @@ class OverlayNet:
 
     def publish(self, origin: GatewayId, wanting: Collection[GatewayId]) -> Journey:
         """Send a publication through the federation; a gateway that gets it again drops it."""
-        anchors = self.anchors()
+        wanting = frozenset(wanting)
         hops: list[tuple[GatewayId, GatewayId]] = []
         reached = Counter([origin])
         queue = deque[tuple[GatewayId, GatewayId | None]]([(origin, None)])
         while queue:
             here, source = queue.popleft()
-            kept = anchors[here]
-            for target in self.overlays[here].route({kept[each] for each in wanting if each != here}, source):
+            for target in self.route(here, wanting, source):
                 hops.append((here, target))
                 assert len(hops) < COPIES_MAX
                 reached[target] += 1
                 if reached[target] == 1 and target not in self.crashed:
                     queue.append((target, here))
         return Journey(hops, reached)
+
+    def route(self, here: GatewayId, wanting: frozenset[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        """Return to whom a gateway sends what came from a source."""
+        return self.overlays[here].route(self.anchors_of(here, wanting), source)
+
+    def anchors_of(self, here: GatewayId, wanting: frozenset[GatewayId]) -> frozenset[GatewayId]:
+        """Return the anchors under which a gateway keeps the subscriptions of those who want it."""
+        known = self._matched.get((here, wanting))
+        if known is None:
+            kept = self.anchors()[here]
+            known = frozenset(kept[each] for each in wanting if each != here)
+            if len(self._matched) < MATCHED_MAX:
+                self._matched[here, wanting] = known
+        return known
 
     def anchors(self) -> dict[GatewayId, dict[GatewayId, GatewayId]]:
         """Return under which anchor each gateway keeps the subscriptions of each other one."""
@@ -156,6 +173,7 @@ class OverlayNet:
                 self.soft.discard((gateway, effect.gateway))
             case AnchorsChanged():
                 self._anchors = None
+                self._matched.clear()
             case WakeOverlayAt():
                 self._wakes[gateway] = effect.at
                 heapq.heappush(self._events, (effect.at, next(self._order), gateway, OverlayWoke()))

@@ -58,6 +58,10 @@ class RestlessOverlay:
         nearest = {hop for hop in hops if not any(other != hop and other in self._paths[hop] for other in hops)}
         return sorted(nearest)
 
+    def knows(self, gateway: GatewayId) -> bool:
+        """Everybody is on the map."""
+        return gateway in self._paths
+
     def anchor_here(self, anchor: GatewayId, neighbour: GatewayId) -> GatewayId:
         """Return the anchor if it is near enough."""
         path = self._paths.get(anchor, ())

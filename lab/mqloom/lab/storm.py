@@ -231,8 +231,12 @@ def run_storm(
     traces: Path | None = None,
     kinds: Sequence[str] = tuple(faults.KINDS),
     after_each: Callable[[RunReport], None] = lambda report: None,
+    broken: str | None = None,
 ) -> StormReport:
-    """Run the seeds from `seed` on; `tell` is given what a person should read, `traces` is where traces go."""
+    """Run the seeds from `seed` on; `tell` is given what a person should read, `traces` is where traces go.
+
+    `broken` is what gateways were broken by, so that it can be told how to see a run again.
+    """
     reports = []
     collecting = gc.isenabled()
     gc.disable()  # a world is a tangle of references, and is gone as a whole
@@ -242,7 +246,7 @@ def run_storm(
             reports.append(report)
             gc.collect()
             if report.findings:
-                explain(number, tell, traces, kinds)
+                explain(number, tell, traces, kinds, broken)
             after_each(report)
     finally:
         if collecting:
@@ -272,16 +276,22 @@ def summary(storm: StormReport) -> str:
     )
 
 
-def replay_command(seed: int) -> str:
+def replay_command(seed: int, broken: str | None = None) -> str:
     """Return what to type to see a run again."""
-    return f"mqloom lab storm --runs 1 --seed {seed}"
+    return f"mqloom lab storm --runs 1 --seed {seed}" + ("" if broken is None else f" --broken {broken}")
 
 
-def explain(seed: int, tell: Tell, traces: Path | None, kinds: Sequence[str] = tuple(faults.KINDS)) -> None:
+def explain(
+    seed: int,
+    tell: Tell,
+    traces: Path | None,
+    kinds: Sequence[str] = tuple(faults.KINDS),
+    broken: str | None = None,
+) -> None:
     """Tell how to replay a run that failed, what of it is enough to make it fail, and what happened in that."""
     plan = shrink(draw_plan(seed, kinds), lambda candidate: bool(run_plan(candidate)[0].findings))
     report, world = run_plan(plan, Options(traced=True))
-    tell(f"seed {seed} failed; replay it with: {replay_command(seed)}")
+    tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken)}")
     tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {len(plan.subscribers)} subscribers, ")
     tell(f"  {len(plan.publications)} publications, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
     for finding in report.findings:

@@ -98,6 +98,10 @@ class TreeOverlay:
         """Who gets a copy: the strategy's choice among primary and open soft links."""
         return self._router.route(anchors, source)
 
+    def knows(self, gateway: GatewayId) -> bool:
+        """Whether a gateway is on the map."""
+        return gateway in self._map.numbers
+
     @property
     def strategy(self) -> str:
         """The strategy that the settings name; which one SH uses at the moment, `explain` says."""

@@ -1,0 +1,141 @@
+"""Whole gateways beside overlays that are joined directly: do publications take the same ways.
+
+A small federation, once with gateways, brokers and clients in virtual time, once as `OverlayNet`. Under S0 nothing is
+learned, so pure forwards and deliveries must be the same to the last one. Under S2 links open when they do; after half
+of the publications they are there.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.node import Node, NodeParts
+from mqloom.lab.checkers import judge
+from mqloom.lab.experiment import Row, at_most, exactly
+from mqloom.lab.overlay_net import OverlayNet
+from mqloom.lab.overlay_workload import Workload, topic_workload
+from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.world import DATA, Options, World
+from mqloom.plugins import json_codec
+from mqloom.plugins.scan_matcher import ScanMatcher
+from mqloom.plugins.tree_overlay import TreeOverlay
+
+GATEWAYS: Final = 30
+TOPICS: Final = 40
+SUBSCRIPTIONS: Final = 120
+PUBLICATIONS: Final = 200
+"""Half of them to learn from, half to be compared."""
+
+PER_S: Final = 10.0
+BEGIN_S: Final = 10.0
+"""When publishing begins: every subscription is established by then."""
+
+WEAVE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """What whole gateways did in each half, and what the judges found."""
+
+    pure_forwards: tuple[int, int]
+    deliveries: int
+    findings: int
+    soft_links: int
+
+
+def check_rows(seed: int) -> list[Row]:
+    """Return the rows of the comparison."""
+    workload = topic_workload(seed, gateways=GATEWAYS, subscriptions=SUBSCRIPTIONS, topics=TOPICS)
+    drawn = _drawn(workload, seed)
+    plain, woven = (_whole(workload, drawn, strategy, seed) for strategy in ("S0", "S2"))
+    forwards, deliveries = _joined(workload, drawn)
+    return [
+        exactly("30 whole gateways, S0: pure forwards", sum(plain.pure_forwards), forwards, bound=forwards),
+        exactly("30 whole gateways, S0: deliveries", plain.deliveries, deliveries, bound=deliveries),
+        exactly("30 whole gateways, S2: deliveries", woven.deliveries, deliveries, bound=deliveries),
+        at_most("30 whole gateways, S2: pure forwards when settled", woven.pure_forwards[1], plain.pure_forwards[1]),
+        Row(name="30 whole gateways, S2: soft links", ours=woven.soft_links),
+        exactly("30 whole gateways: lost, repeated or unasked", plain.findings + woven.findings, 0),
+    ]
+
+
+def _drawn(workload: Workload, seed: int) -> list[tuple[GatewayId, int]]:
+    randomness = random.Random(f"{seed} overlay check")  # noqa: S311 - an experiment, not a secret
+    topics = range(len(workload.wanting))
+    return [(randomness.choice(workload.gateways), randomness.choice(topics)) for _ in range(PUBLICATIONS)]
+
+
+def _joined(workload: Workload, drawn: Sequence[tuple[GatewayId, int]]) -> tuple[int, int]:
+    net = OverlayNet(workload.links, {gateway: {"strategy": "S0"} for gateway in workload.gateways})
+    net.start()
+    net.run(BEGIN_S)
+    forwards = deliveries = 0
+    for origin, topic in drawn:
+        wanting = workload.wanting[topic]
+        forwards += net.publish(origin, wanting).pure_forwards(wanting)
+        deliveries += len(wanting)  # at the origin, too: it has a subscriber there
+    return forwards, deliveries
+
+
+def _whole(workload: Workload, drawn: Sequence[tuple[GatewayId, int]], strategy: str, seed: int) -> Relayed:
+    overlays: list[TreeOverlay] = []
+
+    def build(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+        overlays.append(TreeOverlay(gateway, neighbours, {"strategy": strategy, "weave_s": WEAVE_S}))
+        parts = NodeParts(
+            gateway=gateway,
+            epoch=epoch,
+            neighbours=neighbours,
+            peers=[other for other in workload.gateways if other != gateway],
+            matcher=ScanMatcher(),
+            overlay=overlays[-1],
+            codecs=[("#", json_codec.mqloom_codec())],
+            data=DATA,
+        )
+        return Node(parts, now)
+
+    world = World(_plan(workload, drawn, seed), Options(build=build))
+    world.run(until=BEGIN_S + PUBLICATIONS / 2 / PER_S - 0.5 / PER_S)
+    half = _relayed(world)
+    world.run(until=BEGIN_S + PUBLICATIONS / PER_S)
+    world.settle()
+    judgement = judge(world)
+    deliveries = sum(len(each.life.delivered) for each in world.subscribers.values())
+    soft_links = sum(report.kind == "soft" for overlay in overlays for report in overlay.links())
+    return Relayed((half, _relayed(world) - half), deliveries, len(judgement.findings), soft_links)
+
+
+def _relayed(world: World) -> int:
+    nodes = [gateway.node for gateway in world.gateways.values()]
+    return sum(node.counters.total("publications_relayed") for node in nodes if node is not None)
+
+
+def _plan(workload: Workload, drawn: Sequence[tuple[GatewayId, int]], seed: int) -> Plan:
+    wishes: dict[GatewayId, dict[str, tuple[str, str]]] = {gateway: {} for gateway in workload.gateways}
+    for topic, wanting in enumerate(workload.wanting):
+        for gateway in sorted(wanting):
+            wishes[gateway][f"t{topic}"] = (f"stocks/t{topic}", "")
+    return Plan(
+        seed=seed,
+        gateways=tuple(workload.gateways),
+        links=tuple(workload.links),
+        publishers={f"p-{gateway}": gateway for gateway in workload.gateways},
+        subscribers=tuple(
+            SubscriberPlan(name=f"s-{gateway}", gateway=gateway, wishes=wanted) for gateway, wanted in wishes.items()
+        ),
+        publications=tuple(
+            PublicationPlan(
+                at=BEGIN_S + number / PER_S,
+                publisher=f"p-{origin}",
+                number=number,
+                topic=f"stocks/t{topic}",
+                attributes={},
+            )
+            for number, (origin, topic) in enumerate(drawn)
+        ),
+        length_s=BEGIN_S + PUBLICATIONS / PER_S,
+        window=PUBLICATIONS,
+        link_latency_s=0.001,
+    )

@@ -1,0 +1,62 @@
+"""The experiments of paper 001: they count right, and notice what they are for.
+
+That each reaches its targets with `--quick`, and gives the same bytes for a seed, `test_command_lab` sees to.
+"""
+
+from mqloom.core.ids import GatewayId
+from mqloom.lab.experiment import tell_nobody
+from mqloom.lab.overlay_check import check_rows
+from mqloom.lab.overlay_flow import LATENCY_S, flow
+from mqloom.lab.overlay_hops import run_strategy
+from mqloom.lab.overlay_net import OverlayNet
+from mqloom.lab.overlay_tally import Load
+from mqloom.lab.overlay_workload import DEGREE, TOPICS, Workload, topic_workload
+
+A, B, C = (GatewayId(name) for name in "abc")
+CHAIN = Workload(gateways=(A, B, C), links=((A, B), (B, C)), wanting=(frozenset({B, C}),))
+
+
+def chain_net() -> OverlayNet:
+    settings: dict[str, object] = {"strategy": "S0"}
+    return OverlayNet(CHAIN.links, dict.fromkeys((A, B, C), settings))
+
+
+def test_the_workload_is_that_of_the_paper() -> None:
+    workload = topic_workload(1, gateways=120, subscriptions=6_552)
+    assert workload.subscriptions == 6_552
+    assert len(workload.wanting) == TOPICS
+    links = [end for link in workload.links for end in link]
+    assert max(links.count(gateway) for gateway in workload.gateways) == DEGREE
+    assert len(workload.links) == 119
+    assert workload == topic_workload(1, gateways=120, subscriptions=6_552)
+    assert workload != topic_workload(2, gateways=120, subscriptions=6_552)
+
+
+def test_a_flow_without_limits_takes_its_hops() -> None:
+    found = flow(chain_net(), CHAIN, Load(per_s=10.0, length_s=20.0), None, 1, tell_nobody)
+    assert found.deliveries == found.wanted
+    assert found.mean_delay_s - LATENCY_S * found.mean_hops < 1e-9
+
+
+def test_an_uplink_sends_no_more_than_it_can() -> None:
+    load, per_s = Load(per_s=100.0, length_s=10.0), 20.0
+    uplinks = dict.fromkeys((A, B, C), per_s)
+    found = flow(chain_net(), CHAIN, load, uplinks, 1, tell_nobody)
+    assert found.deliveries + found.pure_forwards <= 3 * per_s * load.length_s
+    assert found.deliveries < found.wanted
+    assert found.mean_delay_s > 1.0
+
+
+def test_nothing_is_lost_while_links_are_woven_and_the_tally_adds_up() -> None:
+    workload = topic_workload(2, gateways=40, subscriptions=400, topics=100)
+    base, woven = (
+        run_strategy(workload, each, Load(per_s=20.0, length_s=100.0), 2, tell_nobody) for each in ("S0", "S2")
+    )
+    assert base.wrong == woven.wrong == 0
+    assert base.deliveries == woven.deliveries == woven.lengths.total()
+    assert sum(woven.over_time) == woven.pure_forwards < base.pure_forwards
+    assert woven.curve()[-1][1] == 100
+
+
+def test_whole_gateways_do_what_joined_overlays_do() -> None:
+    assert [row for row in check_rows(3) if not row.ok] == []
