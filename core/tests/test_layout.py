@@ -20,6 +20,10 @@ def test_whatever_the_ids_every_topic_is_one_and_is_read_back(one: str, other: s
     gateway, client = GatewayId(one), ClientId(other)
     record = layout.record(gateway, client)
     assert layout.record_client(gateway, record) == client
+    question = layout.question(gateway, client)
+    assert layout.question_client(gateway, question) == client
+    assert topic_matches(layout.questions(gateway), question)
+    check_topic(question)
     assert layout.status_gateway(layout.status(gateway)) == gateway
     for urgent in (False, True):
         link = layout.link(gateway, GatewayId(other), urgent=urgent)

@@ -14,6 +14,7 @@ from mqloom.core.limits import (
     ID_LENGTH_MAX,
     PORTRAIT_BYTES_MAX,
     PORTRAIT_LINKS_MAX,
+    QUESTION_BYTES_MAX,
     RECORD_BYTES_MAX,
     RECORD_SUBSCRIPTIONS_MAX,
 )
@@ -24,18 +25,25 @@ from mqloom.core.records import (
     Delivered,
     PaintedLink,
     Portrait,
+    Question,
     Record,
+    RouteAnswer,
     Status,
+    Way,
     Wish,
     decode_answer,
     decode_envelope,
     decode_portrait,
+    decode_question,
     decode_record,
+    decode_route,
     decode_status,
     encode_answer,
     encode_envelope,
     encode_portrait,
+    encode_question,
     encode_record,
+    encode_route,
     encode_status,
 )
 
@@ -263,3 +271,39 @@ def test_a_portrait_out_of_bounds_is_refused(change: dict[str, object]) -> None:
 def test_a_portrait_that_is_too_large_is_not_even_read() -> None:
     with pytest.raises(RecordError, match="the bound is"):
         decode_portrait(b" " * (PORTRAIT_BYTES_MAX + 1))
+
+
+# ---- questions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_question_and_its_answer_come_back_as_they_were() -> None:
+    question = Question(number=3, topic="a/b", payload=b"\xff\x00")
+    assert decode_question(encode_question(question)) == question
+    ways = (Way(gateway=GatewayId("B"), kind="soft", serves=(GatewayId("C"),)),)
+    answer = RouteAnswer(answer="route", number=3, here=1, anchors={GatewayId("C"): 2}, ways=ways)
+    assert decode_route(encode_route(answer)) == answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 10_000,
+        b'{"number": 1}',
+        b'{"number": -1, "topic": "a"}',
+        b'{"number": 1, "topic": ""}',
+        b'{"number": 1, "topic": "a", "payload": "?"}',
+        b'{"number": 1, "topic": "a", "mood": 1}',
+        b" " * (QUESTION_BYTES_MAX + 1),
+    ],
+)
+def test_a_malformed_question_is_refused(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_question(data)
+
+
+def test_a_malformed_answer_about_routes_is_refused() -> None:
+    with pytest.raises(RecordError):
+        decode_route(b'{"answer": "perhaps"}')

@@ -23,6 +23,13 @@ class RecordReceived(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """Somebody asked where a publication would go."""
+
+    client: ClientId
+    data: bytes
+
+
 class RecordsRead(Struct, frozen=True, kw_only=True):
     """The broker has handed over all records that it kept for us."""
 
@@ -96,6 +103,7 @@ Event = (
     | PublishesReceived
     | RecordReceived
     | RecordsRead
+    | Asked
     | FramesReceived
     | AcksReceived
     | LocallyPublished

@@ -44,6 +44,21 @@ def control(gateway: GatewayId, client: ClientId) -> str:
     return f"{_of(gateway)}/ctl/{encode_id(client)}"
 
 
+def questions(gateway: GatewayId) -> str:
+    """Return the topic filter by which a gateway reads questions about its routes."""
+    return f"{_of(gateway)}/ask/+"
+
+
+def question(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic on which a client asks a gateway about its routes; the answer comes by `control`."""
+    return f"{_of(gateway)}/ask/{encode_id(client)}"
+
+
+def question_client(gateway: GatewayId, topic: str) -> ClientId:
+    """Return who asks on this topic; raises TopicError."""
+    return ClientId(decode_id(_below(f"{_of(gateway)}/ask/", topic)))
+
+
 def link(receiver: GatewayId, sender: GatewayId, *, urgent: bool = False) -> str:
     """Return the topic, on the receiver's broker, to which a neighbour writes its frames."""
     return f"{_of(receiver)}/link/{encode_id(sender)}" + ("/urgent" if urgent else "")

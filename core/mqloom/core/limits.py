@@ -93,6 +93,12 @@ PORTRAIT_LINKS_MAX: Final = 256
 PORTRAIT_BYTES_MAX: Final = 512 * 1024
 """A larger portrait is not read."""
 
+QUESTION_BYTES_MAX: Final = 256 * 1024
+"""What somebody asks of a gateway's routes; larger: refused."""
+
+WAYS_MAX: Final = 256
+"""Anchors and ways in the answer to a question; more are left out, and counted in it."""
+
 LOCAL_WINDOW: Final = 4_096
 """Messages on their way to our own broker; more wait. A driver takes at least so many."""
 

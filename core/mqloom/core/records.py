@@ -15,8 +15,10 @@ from mqloom.core.limits import (
     ID_LENGTH_MAX,
     PORTRAIT_BYTES_MAX,
     PORTRAIT_LINKS_MAX,
+    QUESTION_BYTES_MAX,
     RECORD_BYTES_MAX,
     RECORD_SUBSCRIPTIONS_MAX,
+    TOPIC_LENGTH_MAX,
 )
 from mqloom.core.publication import Publication
 
@@ -91,6 +93,42 @@ class Portrait(Struct, frozen=True, kw_only=True):
     version: Literal[1] = 1
 
 
+class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where would this publication go, if it were published here now? The number comes back; the payload is base64."""
+
+    number: Number
+    topic: Annotated[str, Meta(min_length=1, max_length=TOPIC_LENGTH_MAX)]
+    payload: bytes = b""
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """A link on which a copy would leave, and the anchors that it would serve."""
+
+    gateway: GatewayName
+    kind: Literal["primary", "soft"]
+    serves: tuple[GatewayName, ...] = ()
+
+
+class RouteAnswer(Struct, frozen=True, kw_only=True):
+    """What a gateway would do with a publication of QoS 1; or, with a problem, why it cannot say. More may follow.
+
+    `here` counts subscriptions of its own clients, `anchors` those of others, by the gateway towards which they lie.
+    """
+
+    answer: Literal["route", "refused"]
+    number: Number = 0
+    problem: str = ""
+    strategy: str = ""
+    here: Number = 0
+    anchors: dict[GatewayName, Number] = {}
+    ways: tuple[Way, ...] = ()
+    unheard: tuple[GatewayName, ...] = ()
+    """Neighbours that have not yet said what they want: they get everything."""
+    bypassed: tuple[GatewayName, ...] = ()
+    """Neighbours that are down: their copy waits, and whoever is beyond gets one directly, if there is a link."""
+    left_out: Number = 0
+
+
 class Delivered(Struct, frozen=True, array_like=True, gc=False):
     """One publication in an envelope, and the names of the client's subscriptions that asked for it."""
 
@@ -104,6 +142,8 @@ _record_decoder = msgspec.json.Decoder(Record)
 _answer_decoder = msgspec.json.Decoder(Answer)
 _status_decoder = msgspec.json.Decoder(Status)
 _portrait_decoder = msgspec.json.Decoder(Portrait)
+_question_decoder = msgspec.json.Decoder(Question)
+_route_decoder = msgspec.json.Decoder(RouteAnswer)
 _envelope_decoder = msgspec.msgpack.Decoder(tuple[Delivered, ...])
 _envelope_encoder = msgspec.msgpack.Encoder()
 
@@ -160,6 +200,34 @@ def decode_portrait(data: bytes) -> Portrait:
         raise RecordError(f"{len(data)} bytes, the bound is {PORTRAIT_BYTES_MAX}")
     try:
         return _portrait_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_question(question: Question) -> bytes:
+    """Return the JSON of a question."""
+    return msgspec.json.encode(question)
+
+
+def decode_question(data: bytes) -> Question:
+    """Return the question in `data`; raises RecordError."""
+    if len(data) > QUESTION_BYTES_MAX:
+        raise RecordError(f"{len(data)} bytes, the bound is {QUESTION_BYTES_MAX}")
+    try:
+        return _question_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f'{error}; it must look like {{"number": 1, "topic": "a/b", "payload": "e30="}}') from None
+
+
+def encode_route(answer: RouteAnswer) -> bytes:
+    """Return the JSON of an answer about routes."""
+    return msgspec.json.encode(answer)
+
+
+def decode_route(data: bytes) -> RouteAnswer:
+    """Return the answer about routes in `data`; raises RecordError."""
+    try:
+        return _route_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from None
 

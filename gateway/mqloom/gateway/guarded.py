@@ -13,6 +13,7 @@ from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
     DescribingOverlay,
+    Explanation,
     OpenSoftLink,
     Overlay,
     OverlayEffect,
@@ -120,6 +121,22 @@ class GuardedOverlay:
             if not math.isfinite(link.gain):
                 raise ValueError(f"{link.gain} is no gain")
         return msgspec.convert(overlay.strategy, str), links
+
+    def explain(self, anchors: Collection[GatewayId]) -> Explanation | None:
+        """Ask where a publication of our own would go, and why; None without an answer."""
+        if self._describing is None:
+            return None
+        try:
+            return self._journal.guard("overlay", self._explain, self._describing, anchors)
+        except PluginFailed:
+            return None
+
+    def _explain(self, overlay: DescribingOverlay, anchors: Collection[GatewayId]) -> Explanation:
+        answer = overlay.explain(anchors, None)
+        for each in answer.copies:
+            if each not in self._neighbours and each not in self.soft:
+                raise ValueError(f"it named {each!r:.100}, to which there is no link")
+        return answer
 
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Hand an event over; of an overlay that fails nothing is done."""

@@ -15,6 +15,7 @@ from mqloom.core.effects import Effect, PublishLocally, WakeAt
 from mqloom.core.errors import FilterError, FrameError, RecordError, TopicError
 from mqloom.core.events import (
     AcksReceived,
+    Asked,
     Event,
     FramesReceived,
     LinkConnected,
@@ -28,7 +29,7 @@ from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
 from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Mark, Message, Synced, Told, Withdraw
 from mqloom.core.publication import Publication
-from mqloom.core.records import Answer, Wish, decode_record, encode_answer
+from mqloom.core.records import Answer, Wish, decode_record, encode_answer, encode_route
 from mqloom.core.subscription import Subscription
 from mqloom.core.wire import Frame, decode, decode_ack
 from mqloom.gateway.contents import Contents
@@ -58,6 +59,7 @@ from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.portraits import Painter
+from mqloom.gateway.questions import Answering
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
@@ -144,6 +146,8 @@ class Node:
                 self._receive_acks(event, now)
             case RecordReceived():
                 self._record(event.client, event.data, now)
+            case Asked():
+                self._asked(event.client, event.data)
             case RecordsRead():
                 self._read_records()
             case Started():
@@ -462,6 +466,17 @@ class Node:
     def _answer(self, client: ClientId, answer: Answer) -> None:
         topic = layout.control(self.gateway, client)
         self._effects.append(PublishLocally(topic=topic, payload=encode_answer(answer), qos=1))
+
+    def _asked(self, client: ClientId, data: bytes) -> None:
+        if len(client) > ID_LENGTH_MAX:
+            self._journal.refuse("questions_refused", "client", f"by a name of over {ID_LENGTH_MAX} characters")
+            return
+        parts = self._parts
+        answering = Answering(
+            self.gateway, parts.neighbours, parts.data, self._traffic, self._routes, self._overlay, self._journal
+        )
+        topic = layout.control(self.gateway, client)
+        self._effects.append(PublishLocally(topic=topic, payload=encode_route(answering.answer(data)), qos=1))
 
     # ---- time ----------------------------------------------------------------------------------------------------
 

@@ -391,6 +391,15 @@ class Traffic:
         sides = {side for key in keys if (side := self._routes.source_of(key)) is not None}
         return sides | self._unheard if qos else sides
 
+    def wanted_by(self, publication: Publication) -> list[SubscriptionKey]:
+        """Return which subscriptions want a publication, for people: nothing is done with it. Raises PluginFailed."""
+        return self._journal.guard("matcher", self._ask_matcher, self._contents.decode([publication]))[0]
+
+    @property
+    def unheard(self) -> list[GatewayId]:
+        """The neighbours that have not said everything yet."""
+        return sorted(self._unheard)
+
     # ---- what goes out -------------------------------------------------------------------------------------------
 
     def take(self, neighbour: GatewayId) -> list[Entry]:

@@ -36,6 +36,7 @@ from mqloom.core.effects import (
 from mqloom.core.errors import BrokerError, RecordError, TopicError
 from mqloom.core.events import (
     AcksReceived,
+    Asked,
     Event,
     FencePassed,
     FramesReceived,
@@ -155,6 +156,7 @@ class GatewayDriver:
             subscriptions=[
                 (layout.records(self._gateway), 1),
                 *((topics, 0) for topics in layout.links(self._gateway)),
+                (layout.questions(self._gateway), 0),  # nobody waits for an answer while we are away
                 (status, 1),  # last: when our own comes back, all records before it have
             ],
             on_messages=self._received,
@@ -355,6 +357,8 @@ class GatewayDriver:
         try:
             if topic_matches(layout.records(self._gateway), topic):
                 return ("record", layout.record_client(self._gateway, topic), False)
+            if topic_matches(layout.questions(self._gateway), topic):
+                return ("question", layout.question_client(self._gateway, topic), False)
             if any(topic_matches(links, topic) for links in layout.links(self._gateway)):
                 sender, urgent = layout.link_sender(self._gateway, topic)
                 return ("link", sender, urgent)
@@ -368,6 +372,8 @@ class GatewayDriver:
         what, who, urgent = kind
         if what == "record":  # only the last counts: a record is the whole wish
             return RecordReceived(client=ClientId(who), data=messages[-1].payload)
+        if what == "question":  # likewise: who asks again waits for the last answer
+            return Asked(client=ClientId(who), data=messages[-1].payload)
         if what == "status":
             self._own_status(messages[-1])
             return None

@@ -1,0 +1,90 @@
+"""Say where a running gateway would send a publication, and why; it is not published."""
+
+import argparse
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mqloom.core import layout
+from mqloom.core.errors import BrokerError
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.records import Question, RouteAnswer, decode_route, encode_question
+from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.drivers.visiting import visiting
+from mqloom.gateway.interfaces import BrokerAddress
+
+WAIT_S: Final = 5.0
+"""How long the broker, and then the gateway, is waited for."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument(
+        "-c",
+        "--configuration",
+        type=Path,
+        default=Path("federation.toml"),
+        metavar="FILE",
+        help="federation.toml where nothing is said",
+    )
+    parser.add_argument("--at", required=True, metavar="BROKER", help="the broker where it would be published")
+    parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic of the publication")
+    parser.add_argument("--payload", default="", metavar="PAYLOAD", help="its payload")
+    parser.add_argument("--json", action="store_true", help="for programs: one object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the answer; 1 if the gateway refuses the question. Raises BrokerError if none comes."""
+    configuration = load_federation(arguments.configuration).configuration
+    gateway = configuration.broker(arguments.at).id
+    addresses, problems = reachable_brokers(configuration)
+    if gateway in problems:
+        raise BrokerError(gateway, problems[gateway])
+    payload = arguments.payload.encode(errors="surrogateescape")
+    answer = ask(gateway, addresses[gateway], Question(number=1, topic=arguments.topic, payload=payload))
+    if answer.answer == "refused":
+        sys.stderr.write(f"mqloom route: gateway {gateway} cannot say: {answer.problem}\n")
+        return 1
+    text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False) if arguments.json else explain(gateway, answer)
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+def ask(gateway: GatewayId, address: BrokerAddress, question: Question, wait_s: float = WAIT_S) -> RouteAnswer:
+    """Return what a running gateway answers; raises BrokerError if it does not, RecordError if it is nonsense."""
+    client = ClientId(f"route-{secrets.token_hex(4)}")
+    topic = layout.control(gateway, client)
+    with visiting({gateway: (address, (topic,))}) as visits:
+        visit = visits.each[gateway]
+        if not visits.wait(lambda _, visit: visit.is_ready, wait_s) or visit.problem:
+            raise BrokerError(visit.address, visit.problem or f"it does not answer within {wait_s:g} s")
+        visit.client.publish(layout.question(gateway, client), encode_question(question), 1)
+        if not visits.wait(lambda _, visit: topic in visit.messages, wait_s) or visit.problem:
+            silent = f"gateway {gateway} does not answer within {wait_s:g} s; is it running, and may we ask it?"
+            raise BrokerError(visit.address, visit.problem or silent)
+        return decode_route(visit.messages[topic])
+
+
+def explain(gateway: GatewayId, answer: RouteAnswer) -> str:
+    """Return the answer for people."""
+    total = answer.here + sum(answer.anchors.values())
+    lines = [f"{total:,} subscriptions known at {gateway} want it: {answer.here:,} of its own clients"]
+    lines += [f"  {count:,} towards {anchor}" for anchor, count in answer.anchors.items()]
+    if answer.left_out:
+        lines.append(f"  and more, towards {answer.left_out:,} other gateways")
+    rule = f"by {answer.strategy}" if answer.strategy else "by an overlay that gives no reasons"
+    copies = "1 copy leaves" if len(answer.ways) == 1 else f"{len(answer.ways):,} copies leave"
+    lines.append(f"{copies}, {rule}" if answer.ways else "no copy leaves")
+    for way in answer.ways:
+        serves = f", serves {', '.join(way.serves)}" if way.serves else ""
+        lines.append(f"  to {way.gateway} over a {way.kind} link{serves}")
+    if answer.unheard:
+        lines.append(f"not yet heard from, so they get everything: {', '.join(answer.unheard)}")
+    if answer.bypassed:
+        lines.append(f"down, so their copies wait, and they are bypassed where it can be: {', '.join(answer.bypassed)}")
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""Where would this publication go? Decoded and matched as if it were published here, but it goes nowhere."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mqloom.core.errors import RecordError, TopicError
+from mqloom.core.ids import GatewayId
+from mqloom.core.limits import WAYS_MAX
+from mqloom.core.publication import Publication
+from mqloom.core.records import RouteAnswer, Way, decode_question
+from mqloom.core.topics import check_topic, topic_matches
+from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.journal import Journal, PluginFailed
+from mqloom.gateway.routes import Routes
+from mqloom.gateway.traffic import Traffic
+
+
+class Answering(NamedTuple):
+    """What an answer is worked out with."""
+
+    gateway: GatewayId
+    neighbours: Sequence[GatewayId]
+    data: Sequence[str]
+    traffic: Traffic
+    routes: Routes
+    overlay: GuardedOverlay
+    journal: Journal
+
+    def answer(self, data: bytes) -> RouteAnswer:
+        """Return the answer to a question; one that cannot be answered is counted."""
+        number = 0
+        try:
+            question = decode_question(data)
+            number = question.number
+            check_topic(question.topic)
+            if not any(topic_matches(topics, question.topic) for topics in self.data):
+                allowed = ", ".join(self.data)
+                raise TopicError(f"it would stay on its broker: only {allowed} take part", question.topic)
+            publication = Publication(self.gateway, 0, 0, 0, 0, question.topic, question.payload, 1)
+            return self._route(publication, number)
+        except RecordError as error:
+            return self._refuse("malformed", error.problem, number)
+        except TopicError as error:
+            return self._refuse("topic", str(error), number)
+        except PluginFailed:
+            problem = "the matcher failed on it: it would be put on the gateway's dead topic; see the gateway's log"
+            return self._refuse("matcher", problem, number)
+
+    def _refuse(self, reason: str, problem: str, number: int) -> RouteAnswer:
+        self.journal.refuse("questions_refused", reason, problem)
+        return RouteAnswer(answer="refused", number=number, problem=problem)
+
+    def _route(self, publication: Publication, number: int) -> RouteAnswer:
+        keys = self.traffic.wanted_by(publication)
+        wanted = Counter(self.routes.anchor_of(key) for key in keys)
+        here = wanted.pop(None, 0)
+        anchors = {anchor: count for anchor, count in sorted(wanted.items(), key=str) if anchor is not None}
+        unheard = self.traffic.unheard
+        targets = {*anchors, *unheard}
+        explanation = self.overlay.explain(targets)
+        if explanation is None:
+            sides = {side for key in keys if (side := self.routes.source_of(key)) is not None}
+            hops = self.overlay.route(targets, None, lambda: sides.union(unheard)) if targets else ()
+            ways = [self._way(hop, ()) for hop in hops]
+        else:
+            ways = [self._way(hop, serves) for hop, serves in explanation.copies.items()]
+        return RouteAnswer(
+            answer="route",
+            number=number,
+            strategy=explanation.strategy if explanation is not None else "",
+            here=here,
+            anchors=dict(list(anchors.items())[:WAYS_MAX]),
+            ways=tuple(ways[:WAYS_MAX]),
+            unheard=tuple(unheard[:WAYS_MAX]),
+            bypassed=tuple(explanation.bypassed[:WAYS_MAX]) if explanation is not None else (),
+            left_out=max(0, len(anchors) - WAYS_MAX),
+        )
+
+    def _way(self, hop: GatewayId, serves: Sequence[GatewayId]) -> Way:
+        kind = "primary" if hop in self.neighbours else "soft"
+        return Way(gateway=hop, kind=kind, serves=tuple(serves[:WAYS_MAX]))  # type: ignore[arg-type] # one of the two
