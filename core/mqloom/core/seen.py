@@ -25,6 +25,9 @@ EPOCHS_MAX: Final = 8
 TRIM_MIN: Final = 16
 """Sequences of an origin at which those below its floor are forgotten; later whenever their number has doubled."""
 
+REPEATS_KEPT: Final = 512
+"""So many of the newest repeats are remembered whatever the mark says: what they repeat may come later, another way."""
+
 Print = int
 """What a publication and its repeat have in common. Never leaves this process, so that Python's own hash will do."""
 
@@ -163,5 +166,8 @@ class _Epoch:
 
     def _trim(self) -> None:
         self.above = {known: print_ for known, print_ in self.above.items() if known >= self.floor}
-        self.repeats = {print_: known for print_, known in self.repeats.items() if known >= self.floor}
+        if len(self.repeats) > REPEATS_KEPT:
+            newest = max(self.repeats.values()) - REPEATS_KEPT
+            kept = min(self.floor, newest + 1)
+            self.repeats = {print_: known for print_, known in self.repeats.items() if known >= kept}
         self.trim_at = max(TRIM_MIN, 2 * len(self.above))
