@@ -48,6 +48,9 @@ class NeverForgets(Seen):
         """Look for it among everything that ever came."""
         return super().earlier(msgspec.structs.replace(publication, low_water=0))
 
+    def forget_below(self, origin: GatewayId, epoch: int, low_water: int) -> None:
+        """Pass over it."""
+
 
 class OnReceipt(Custody):
     """Tells a source at once that its publication is taken care of; but parks are kept as they should be."""
