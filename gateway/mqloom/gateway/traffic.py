@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from msgspec import structs
-
 from mqloom.core import layout
 from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
@@ -261,7 +259,7 @@ class Traffic:
             if here or hops:
                 self._counters.add("publications_matched")
             if here:
-                local.append((self._marked_here(publication), here, duty))
+                local.append((publication, here, duty))
             elif source is not None:
                 self._counters.add("publications_relayed")
             if hops:
@@ -270,13 +268,6 @@ class Traffic:
         for _, duty in batch:
             if duty is not None:
                 self._custody.meet(duty)
-
-    def _marked_here(self, publication: Publication) -> Publication:
-        """Return a publication with a mark for those to whom we deliver it: what is below ours never comes to them."""
-        if publication.low_water or not publication.hops:
-            return publication
-        floor = self._seen.floor(publication.origin, publication.epoch)
-        return structs.replace(publication, low_water=floor) if floor else publication
 
     def _forward(self, publication: Publication, duty: Duty | None, hops: Sequence[GatewayId]) -> None:
         if publication.hops >= HOPS_MAX:
