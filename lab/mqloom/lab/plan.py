@@ -38,7 +38,6 @@ class FaultPlan(Struct, frozen=True, kw_only=True):
     at: float
     lasts_s: float
     target: tuple[str, ...]
-    amount: float = 0.0
 
 
 class Plan(Struct, frozen=True, kw_only=True):
