@@ -25,7 +25,7 @@ OPEN, CLOSE, DOUBT, GIVE_UP = LinkChange.OPEN, LinkChange.CLOSE, LinkChange.DOUB
 
 
 def new_link(*, connected: bool = True) -> Link:
-    link = Link(US, THEM, 1, 0.0, Journal(Counters()))
+    link = Link(US, THEM, Conversation(1, 0), 0.0, Journal(Counters()))
     if connected:
         link.connected(0.0)
         link.pack((), (), 0.0)

@@ -37,7 +37,7 @@ class Side:
     def restart(self, now: float) -> None:
         self.now = now
         self.epoch += 1
-        self.link = Link(self.name, self.other, self.epoch, now, Journal(Counters()))
+        self.link = Link(self.name, self.other, Conversation(self.epoch, 0), now, Journal(Counters()))
         self.opened_in: Conversation | None = None
         self.doubted: Conversation | None = None
         self.obeyed: dict[Conversation, int] = {}

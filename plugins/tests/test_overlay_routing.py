@@ -63,10 +63,10 @@ def test_an_anchor_that_is_not_on_the_map_could_be_on_any_side() -> None:
 def test_a_neighbour_that_is_down_keeps_its_copy_and_is_gone_around() -> None:
     for strategy in ("S1", "S2"):
         router = figure_2(strategy, N3, N5)
-        router.set_down(N1, down=True)
+        router.set_down([N1])
         assert router.route({N1, N3, N5}, None) == (N1, N3, N5)
         assert router.explain({N1, N3, N5}, None).bypassed == [N1]
-        router.set_down(N1, down=False)
+        router.set_down([])
         assert router.route({N1, N3, N5}, None) == (N1,)
 
 

@@ -74,15 +74,17 @@ class SendFrame(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OpenLink(Struct, frozen=True, kw_only=True):
-    """Connect to the broker of a gateway that is no neighbour, and stay connected: as for a neighbour, one way."""
+    """Connect to the broker of another gateway, and stay connected; a neighbour has a park, too."""
 
     neighbour: GatewayId
+    is_primary: bool = False
 
 
 class CloseLink(Struct, frozen=True, kw_only=True):
-    """Give up the connection that OpenLink asked for."""
+    """Give up the connection that OpenLink asked for; and the park of a neighbour, with all that is in it."""
 
     neighbour: GatewayId
+    is_primary: bool = False
 
 
 class WakeAt(Struct, frozen=True, kw_only=True):

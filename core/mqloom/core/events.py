@@ -30,8 +30,21 @@ class Asked(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class Ordered(Struct, frozen=True, kw_only=True):
+    """An operator ordered the gateway to move a primary link."""
+
+    client: ClientId
+    data: bytes
+
+
 class RecordsRead(Struct, frozen=True, kw_only=True):
     """The broker has handed over all records that it kept for us."""
+
+
+class PlaceRead(Struct, frozen=True, kw_only=True):
+    """The broker has handed over, before the records, who our neighbours are (no bytes: nobody has moved)."""
+
+    data: bytes
 
 
 class FramesReceived(Struct, frozen=True, kw_only=True):
@@ -103,7 +116,9 @@ Event = (
     | PublishesReceived
     | RecordReceived
     | RecordsRead
+    | PlaceRead
     | Asked
+    | Ordered
     | FramesReceived
     | AcksReceived
     | LocallyPublished

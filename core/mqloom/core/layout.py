@@ -59,6 +59,21 @@ def question_client(gateway: GatewayId, topic: str) -> ClientId:
     return ClientId(decode_id(_below(f"{_of(gateway)}/ask/", topic)))
 
 
+def orders(gateway: GatewayId) -> str:
+    """Return the topic filter by which a gateway reads orders to move."""
+    return f"{_of(gateway)}/order/+"
+
+
+def order(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic on which an operator orders a gateway to move; the answers come by `control`."""
+    return f"{_of(gateway)}/order/{encode_id(client)}"
+
+
+def order_client(gateway: GatewayId, topic: str) -> ClientId:
+    """Return who gives an order on this topic; raises TopicError."""
+    return ClientId(decode_id(_below(f"{_of(gateway)}/order/", topic)))
+
+
 def link(receiver: GatewayId, sender: GatewayId, *, urgent: bool = False) -> str:
     """Return the topic, on the receiver's broker, to which a neighbour writes its frames."""
     return f"{_of(receiver)}/link/{encode_id(sender)}" + ("/urgent" if urgent else "")
@@ -100,6 +115,11 @@ def status(gateway: GatewayId) -> str:
 def portrait(gateway: GatewayId) -> str:
     """Return the topic of the portrait of a gateway's links (retained)."""
     return f"{_of(gateway)}/overlay"
+
+
+def place(gateway: GatewayId) -> str:
+    """Return the topic on which a gateway keeps, for itself, who its neighbours are after a move (retained)."""
+    return f"{_of(gateway)}/place"
 
 
 def all_status() -> str:

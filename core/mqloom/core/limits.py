@@ -142,6 +142,31 @@ ENDING_MAX: Final = 2_000
 FLUSH_DEADLINE_S: Final = 10.0
 """How long an unsubscription waits for publications under way before it is carried out anyway."""
 
+PATH_MAX: Final = 64
+"""Gateways on the path of a move."""
+
+PROBLEM_MAX: Final = 500
+"""Characters in the reason for which a move must not be."""
+
+MOVE_S: Final = 30.0
+"""How long a move may take until the gateway stays where it is."""
+
+FREEZE_S: Final = 90.0
+"""How long soft links keep off the path of a move of which nothing more is heard: its gateway crashed, and for good."""
+
+HOLD_S: Final = 3.0
+"""How long what is for the old neighbour of a move is held at a time. It must be less than LINK_GRACE_S: what somebody
+on the path has parked meanwhile would come too late."""
+
+PARTED_MAX: Final = 64
+"""Gateways from which a gateway has parted, as far as it remembers; past that the first is forgotten."""
+
+PARTED_EVERY_S: Final = 1.0
+"""The least time between two answers to one who believes itself a neighbour, and is not any more."""
+
+PLACE_BYTES_MAX: Final = 256 * 1024
+"""A larger record of a gateway's neighbours is not read."""
+
 DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 

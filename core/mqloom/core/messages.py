@@ -9,7 +9,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mqloom.core.ids import Conversation, GatewayName, Number, SubscriptionKey
-from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX, FILTER_TEXT_MAX, TOLD_BYTES_MAX
+from mqloom.core.limits import (
+    CONTROL_BYTES_MAX,
+    CONTROL_HOPS_MAX,
+    FILTER_TEXT_MAX,
+    PATH_MAX,
+    PROBLEM_MAX,
+    TOLD_BYTES_MAX,
+)
 from mqloom.core.publication import Publication, TopicText
 
 
@@ -97,4 +104,65 @@ class Mark(Struct, frozen=True, array_like=True, tag=11, gc=False):
     low_water: Number
 
 
-Message = Publication | Hello | Announce | Synced | Withdraw | Established | Flush | Flushed | Control | Told | Mark
+class Freeze(Struct, frozen=True, array_like=True, tag=12, gc=False):
+    """A gateway is about to move a primary link (paper 001, section 6): asks for leave, and for soft links to keep off.
+
+    The path begins with the gateway that moves, and goes over its old neighbour to its new one.
+    """
+
+    mover: GatewayName
+    number: Number
+    path: Annotated[tuple[GatewayName, ...], Meta(min_length=3, max_length=PATH_MAX)]
+    hops_left: Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
+
+
+class Frozen(Struct, frozen=True, array_like=True, tag=13, gc=False):
+    """The answer to Freeze of everybody behind the sender; with a problem, it must not be."""
+
+    mover: GatewayName
+    number: Number
+    problem: Annotated[str, Meta(max_length=PROBLEM_MAX)] = ""
+
+
+class Thaw(Struct, frozen=True, array_like=True, tag=14, gc=False):
+    """A move is over, one way or the other."""
+
+    mover: GatewayName
+    number: Number
+    hops_left: Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
+
+
+class Passed(Struct, frozen=True, array_like=True, tag=15, gc=False):
+    """Goes once along the path of a move, behind publications: what was before it on the path has arrived."""
+
+    mover: GatewayName
+    number: Number
+    round: Number
+    path: Annotated[tuple[GatewayName, ...], Meta(min_length=3, max_length=PATH_MAX)]
+    place: Annotated[int, Meta(ge=0, lt=PATH_MAX)]
+
+
+class Parting(Struct, frozen=True, array_like=True, tag=16, gc=False):
+    """By its move of this number, the sender is no neighbour of the receiver any more."""
+
+    number: Number
+
+
+Message = (
+    Publication
+    | Hello
+    | Announce
+    | Synced
+    | Withdraw
+    | Established
+    | Flush
+    | Flushed
+    | Control
+    | Told
+    | Mark
+    | Freeze
+    | Frozen
+    | Thaw
+    | Passed
+    | Parting
+)

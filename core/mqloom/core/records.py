@@ -13,6 +13,8 @@ from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayName, Number
 from mqloom.core.limits import (
     ID_LENGTH_MAX,
+    PARTED_MAX,
+    PLACE_BYTES_MAX,
     PORTRAIT_BYTES_MAX,
     PORTRAIT_LINKS_MAX,
     QUESTION_BYTES_MAX,
@@ -129,6 +131,46 @@ class RouteAnswer(Struct, frozen=True, kw_only=True):
     left_out: Number = 0
 
 
+class PlaceLink(Struct, frozen=True, array_like=True):
+    """One primary link of a gateway: by which move it came about (0: by configuration), and whether by our own."""
+
+    gateway: GatewayName
+    number: Number = 0
+    is_ours: bool = False
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Who a gateway's neighbours are since primary links were moved; retained, and read at its start.
+
+    It counts as long as the configuration names the neighbours that it did then. `parted` are those that may believe
+    themselves our neighbours, and are not any more, by the move of that number.
+    """
+
+    number: Number
+    configured: tuple[GatewayName, ...]
+    links: tuple[PlaceLink, ...]
+    parted: Annotated[dict[GatewayName, Number], Meta(max_length=PARTED_MAX)] = {}
+    former: Annotated[tuple[GatewayName, ...], Meta(max_length=PARTED_MAX)] = ()
+    """Those that were neighbours: what is parked for them is of no use any more."""
+    version: Literal[1] = 1
+
+
+class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Let this gateway give up the primary link behind which another gateway is for one to that; the number comes back."""
+
+    number: Number
+    move_to: GatewayName
+
+
+class MoveAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a move has come: said at every step, the last one is `moved` or `stayed`, with the problem."""
+
+    answer: Literal["moving", "moved", "stayed"]
+    number: Number = 0
+    step: str = ""
+    problem: str = ""
+
+
 class Delivered(Struct, frozen=True, array_like=True, gc=False):
     """One publication in an envelope, and the names of the client's subscriptions that asked for it."""
 
@@ -143,6 +185,9 @@ _answer_decoder = msgspec.json.Decoder(Answer)
 _status_decoder = msgspec.json.Decoder(Status)
 _portrait_decoder = msgspec.json.Decoder(Portrait)
 _question_decoder = msgspec.json.Decoder(Question)
+_place_decoder = msgspec.json.Decoder(Place)
+_order_decoder = msgspec.json.Decoder(Order)
+_move_decoder = msgspec.json.Decoder(MoveAnswer)
 _route_decoder = msgspec.json.Decoder(RouteAnswer)
 _envelope_decoder = msgspec.msgpack.Decoder(tuple[Delivered, ...])
 _envelope_encoder = msgspec.msgpack.Encoder()
@@ -228,6 +273,49 @@ def decode_route(data: bytes) -> RouteAnswer:
     """Return the answer about routes in `data`; raises RecordError."""
     try:
         return _route_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_place(place: Place) -> bytes:
+    """Return the JSON of a place."""
+    return msgspec.json.encode(place)
+
+
+def decode_place(data: bytes) -> Place:
+    """Return the place in `data`; raises RecordError."""
+    if len(data) > PLACE_BYTES_MAX:
+        raise RecordError(f"{len(data)} bytes, the bound is {PLACE_BYTES_MAX}")
+    try:
+        return _place_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(str(error)) from None
+
+
+def encode_order(order: Order) -> bytes:
+    """Return the JSON of an order."""
+    return msgspec.json.encode(order)
+
+
+def decode_order(data: bytes) -> Order:
+    """Return the order in `data`; raises RecordError."""
+    if len(data) > QUESTION_BYTES_MAX:
+        raise RecordError(f"{len(data)} bytes, the bound is {QUESTION_BYTES_MAX}")
+    try:
+        return _order_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f'{error}; it must look like {{"number": 1, "move_to": "broker-b"}}') from None
+
+
+def encode_move(answer: MoveAnswer) -> bytes:
+    """Return the JSON of an answer about a move."""
+    return msgspec.json.encode(answer)
+
+
+def decode_move(data: bytes) -> MoveAnswer:
+    """Return the answer about a move in `data`; raises RecordError."""
+    try:
+        return _move_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from None
 

@@ -51,6 +51,8 @@ class Ack(Struct, frozen=True, array_like=True, gc=False):
     received: Number
     done: Number
     ahead: Annotated[tuple[Number, ...], Meta(max_length=ACK_PLACES_MAX)] = ()
+    parted: Number = 0
+    """If not 0, nothing of the above counts: by a move of this number we are no neighbours any more."""
 
 
 _encoder = msgspec.msgpack.Encoder()

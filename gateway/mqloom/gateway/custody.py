@@ -14,6 +14,8 @@ last claim is met, its sources are told.
     again, from another one     open               that one is told at once
     again, and it or the first  open               join
     came over a soft link
+    again, from the other end   open               join
+    of a link that is moved
     again                       met                its source is told at once
 
 From another source: that one need not wait, for the first source holds the publication until we are done. It must not
@@ -22,9 +24,12 @@ waits for us is the one from which a publication first came, and who waits for w
 With soft links that is not so. Whoever used one may have given it up, or have restarted, and now sends the publication
 another way: then nobody but the second source holds it. So both wait. A soft link always leads away from the origin, in
 a primary network without cycles: nobody waits for himself.
+While a primary link is moved from one neighbour to another, either may be the one that goes; so both wait. Neither is
+sent what came from the other.
 A repeat in another epoch of its origin (see `core.seen`) is the same publication, and the duty is known by both names.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mqloom.core.ids import Conversation, GatewayId, PublicationId
@@ -59,7 +64,13 @@ class FromPark(NamedTuple):
     receipt: int
 
 
-Source = FromBroker | FromNeighbour | FromGuest | FromPark
+class FromUs(NamedTuple):
+    """We want something kept by our own broker ourselves, and do this then."""
+
+    then: Callable[[], None]
+
+
+Source = FromBroker | FromNeighbour | FromGuest | FromPark | FromUs
 
 
 class Duty:
@@ -79,6 +90,8 @@ class Custody:
     def __init__(self) -> None:
         self._open: dict[PublicationId, Duty] = {}
         self._met: list[Source] = []
+        self.twins: frozenset[GatewayId] = frozenset()
+        """Two neighbours on the same side, while a primary link is moved from one to the other."""
 
     def begin(self, source: Source, id_: PublicationId | None = None) -> Duty:
         """Take over a publication, or something else that has no id."""
@@ -94,7 +107,7 @@ class Custody:
         if duty is not None and id_ not in duty.ids:
             duty.ids.append(id_)
             self._open[id_] = duty
-        if duty is not None and _is_waited_for(duty, source):
+        if duty is not None and self._is_waited_for(duty, source):
             duty.sources.append(source)
         else:
             self._met.append(source)
@@ -109,6 +122,16 @@ class Custody:
                     del self._open[id_]
             self._met += duty.sources
 
+    def open_from(self, neighbour: GatewayId) -> list[Duty]:
+        """Return the open duties that a neighbour gave us."""
+        duties = {id(duty): duty for duty in self._open.values()}.values()
+        return [duty for duty in duties if any(_is_from(source, neighbour) for source in duty.sources)]
+
+    def forget(self, neighbour: GatewayId) -> None:
+        """Somebody is no neighbour any more, and waits for nothing."""
+        for duty in self.open_from(neighbour):
+            duty.sources = [source for source in duty.sources if not _is_from(source, neighbour)]
+
     def met(self) -> list[Source]:
         """Return the sources to be told, since the last call."""
         met, self._met = self._met, []
@@ -117,12 +140,18 @@ class Custody:
     def __len__(self) -> int:
         return len(self._open)
 
+    def _is_waited_for(self, duty: Duty, source: Source) -> bool:
+        """Whether we are waited for by a source: the one that gave us this duty, or one that cannot rely on that one."""
+        if not duty.sources:  # whoever gave it to us is no neighbour any more
+            return True
+        first = duty.sources[0]
+        if isinstance(first, FromBroker):  # it has come back to where it began
+            return False
+        if isinstance(first, FromNeighbour) and isinstance(source, FromNeighbour):
+            pair = {first.neighbour, source.neighbour}
+            return len(pair) == 1 or pair == self.twins  # in this conversation or an earlier one
+        return True
 
-def _is_waited_for(duty: Duty, source: Source) -> bool:
-    """Whether we are waited for by a source: the one that gave us this duty, or one that cannot rely on that one."""
-    first = duty.sources[0]
-    if isinstance(first, FromBroker):  # it has come back to where it began
-        return False
-    if isinstance(first, FromNeighbour) and isinstance(source, FromNeighbour):
-        return first.neighbour == source.neighbour  # in this conversation or an earlier one
-    return True
+
+def _is_from(source: Source, neighbour: GatewayId) -> bool:
+    return isinstance(source, FromNeighbour) and source.neighbour == neighbour

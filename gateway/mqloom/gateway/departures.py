@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mqloom.core.limits import ASK_S, LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
-from mqloom.core.messages import Flush, Flushed, Mark
+from mqloom.core.messages import Flush, Flushed, Mark, Passed
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack
 from mqloom.gateway.custody import Duty
@@ -20,7 +20,7 @@ from mqloom.gateway.custody import Duty
 class Entry(NamedTuple):
     """What goes to a neighbour in order: a publication with its duty (QoS 0: none), or a wave behind publications."""
 
-    message: Publication | Flush | Flushed | Mark
+    message: Publication | Flush | Flushed | Mark | Passed
     duty: Duty | None
     is_parked: bool = False
     """It came out of the park, which keeps it until it is acknowledged."""
@@ -47,6 +47,11 @@ class Departures:
     def held(self) -> int:
         """How many publications are not taken care of."""
         return len(self._entries)
+
+    @property
+    def has_all_come(self) -> bool:
+        """Whether every frame has come."""
+        return not self._frames
 
     @property
     def room(self) -> int:

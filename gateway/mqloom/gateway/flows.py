@@ -68,6 +68,7 @@ class Flow:
         self._behind_marker = 0
         self._marker_until: float | None = None
         self._effects: list[Effect] = []
+        self._before_hold: int | None = None
 
     @property
     def is_clear(self) -> bool:
@@ -81,6 +82,22 @@ class Flow:
     def post_again(self, entries: Sequence[Entry]) -> None:
         """What was sent in vain goes first; but what is in the park still comes from there."""
         self._queue.extendleft(entry for entry in reversed(entries) if not entry.is_parked)
+
+    def hold(self) -> None:
+        """Let out what is here, and nothing that comes later, until `release`."""
+        self._before_hold = len(self._queue)
+
+    def release(self) -> None:
+        """Let everything out again."""
+        self._before_hold = None
+
+    def take_all(self) -> list[Entry]:
+        """Give away everything that waits in memory."""
+        entries = [*self._from_park, *self._queue]
+        self._from_park.clear()
+        self._queue.clear()
+        self._before_hold = None
+        return entries
 
     def link_up(self, now: float) -> None:
         """The neighbour listens: see what is in the park."""
@@ -148,6 +165,10 @@ class Flow:
             if queue is self._queue and (self.mode is not Mode.DIRECT or self._from_park):
                 break
             while queue and (room > 0 or queue[0].duty is None):
+                if queue is self._queue and self._before_hold is not None:
+                    if not self._before_hold:
+                        break
+                    self._before_hold -= 1
                 entry = queue.popleft()
                 room -= entry.duty is not None
                 taken.append(entry)

@@ -8,6 +8,10 @@ What we sent over soft links is not in order with the answer. So when all whom w
 waits until what we have sent over soft links so far is taken care of, which it is when it has arrived; or has been
 given back, and then goes before the answer, or over another soft link, for which the answer waits as well.
 
+While a primary link is moved, what we send goes to one of two neighbours on the same side, and each of them asks. The
+one that is to be our neighbour is answered by itself, and in full: what we had then goes before that. The one that has
+been is answered at once. The link changes only while no wave is here.
+
 One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
 not waited for, and after FLUSH_DEADLINE_S nobody is.
 """
@@ -26,6 +30,10 @@ from mqloom.gateway.soft_links import SoftLinks
 
 RELAYS_MAX: Final = 4_096
 """Waves of other gateways in our hands; past that the oldest is let go, and its gateway's deadline ends it."""
+
+
+_Name = tuple[GatewayId, GatewayId | None]
+"""Whose wave it is; and who asked, if that is a neighbour to be: it is answered for itself."""
 
 
 @dataclass(slots=True)
@@ -65,7 +73,7 @@ class Flushes:
         self._closing: list[SubscriptionKey] = []  # behind the wave under way
         self._next: list[SubscriptionKey] = []  # behind the one after
         self._done: list[SubscriptionKey] = []
-        self._relayed: dict[GatewayId, _Wave] = {}
+        self._relayed: dict[_Name, _Wave] = {}
 
     def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
         """Let subscriptions end behind a wave; `finished` names them when it has come back."""
@@ -82,23 +90,25 @@ class Flushes:
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
         wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
-        self._relayed.pop(flush.gateway, None)
+        name = (flush.gateway, sender if sender == self._overlay.joining else None)
+        self._relayed.pop(name, None)
         if self._is_done(wave):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
         if len(self._relayed) >= RELAYS_MAX:
             del self._relayed[next(iter(self._relayed))]
-        self._relayed[flush.gateway] = wave
+        self._relayed[name] = wave
         for target in self._overlay.spread(sender):
             if target in wave.waiting:
                 self._outbox.post(target, [flush])
 
     def answered(self, sender: GatewayId, flushed: Flushed, now: float) -> None:
         """A neighbour answers; an answer to a wave that is over changes nothing."""
-        wave = self._own if flushed.gateway == self._gateway else self._relayed.get(flushed.gateway)
-        if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
-            wave.waiting.discard(sender)
-            self._settle(now)
+        waves = [self._own] if flushed.gateway == self._gateway else self._waves_of(flushed.gateway)
+        for wave in waves:
+            if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
+                wave.waiting.discard(sender)
+        self._settle(now)
 
     def advance(self, now: float) -> None:
         """Soft links may have come further."""
@@ -119,7 +129,7 @@ class Flushes:
     def lose(self, neighbour: GatewayId, now: float) -> None:
         """A neighbour is out of reach: it is not waited for, and its own questions are moot."""
         self._reachable.discard(neighbour)
-        self._relayed = {origin: wave for origin, wave in self._relayed.items() if wave.asked_by != neighbour}
+        self._relayed = {name: wave for name, wave in self._relayed.items() if wave.asked_by != neighbour}
         for wave in (self._own, *self._relayed.values()):
             if wave is not None:
                 wave.waiting.discard(neighbour)
@@ -144,6 +154,11 @@ class Flushes:
         """When `wake` must be called."""
         return self._deadline
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether no wave is under way here."""
+        return self._own is None and not self._relayed
+
     def check(self) -> None:
         """State the invariants: no wave without somebody to wait for, nothing waiting without a wave."""
         assert self._own is None or self._own.waiting
@@ -165,10 +180,10 @@ class Flushes:
 
     def _settle(self, now: float) -> None:
         """Answer or finish every wave that waits for nobody."""
-        for origin in [origin for origin, wave in self._relayed.items() if self._is_done(wave)]:
-            wave = self._relayed.pop(origin)
+        for name in [name for name, wave in self._relayed.items() if self._is_done(wave)]:
+            wave = self._relayed.pop(name)
             assert wave.asked_by is not None
-            self._outbox.post(wave.asked_by, [Flushed(origin, wave.epoch, wave.number)])
+            self._outbox.post(wave.asked_by, [Flushed(name[0], wave.epoch, wave.number)])
         if self._own is not None and not self._own.waiting:
             self._done += self._closing
             self._closing = []
@@ -186,8 +201,15 @@ class Flushes:
     def _is_here_already(self, sender: GatewayId, flush: Flush) -> bool:
         if flush.gateway == self._gateway:
             return True
-        wave = self._relayed.get(flush.gateway)
+        if sender == self._overlay.joining:
+            return False
+        if sender in self._overlay.stand_in:  # nothing of ours goes there any more
+            return True
+        wave = self._relayed.get((flush.gateway, None))
         return wave is not None and wave.asked_by != sender and (wave.epoch, wave.number) == (flush.epoch, flush.number)
+
+    def _waves_of(self, gateway: GatewayId) -> list[_Wave]:
+        return [wave for (origin, _), wave in self._relayed.items() if origin == gateway]
 
     def _targets(self, source: GatewayId | None) -> set[GatewayId]:
         return {target for target in self._overlay.spread(source) if target in self._reachable}

@@ -14,6 +14,8 @@ from mqloom.gateway.interfaces import (
     CloseSoftLink,
     DescribingOverlay,
     Explanation,
+    MovingOverlay,
+    NeighboursChanged,
     OpenSoftLink,
     Overlay,
     OverlayEffect,
@@ -33,8 +35,13 @@ class GuardedOverlay:
         self._overlay = overlay
         self._weaving = overlay if isinstance(overlay, WeavingOverlay) else None
         self._describing = overlay if isinstance(overlay, DescribingOverlay) else None
+        self._moving = overlay if isinstance(overlay, MovingOverlay) else None
         self._neighbours = tuple(neighbours)
         self._journal = journal
+        self.stand_in: dict[GatewayId, GatewayId] = {}
+        """While a primary link is moved: the link that is not in use, and the one on the same side that is."""
+        self.joining: GatewayId | None = None
+        """The new neighbour as long as publications do not go there: wishes do, and come from there."""
         self.soft: set[GatewayId] = set()
         """The gateways to which a soft link is up: the node keeps this."""
 
@@ -47,8 +54,39 @@ class GuardedOverlay:
         except PluginFailed:
             return False
 
+    @property
+    def reach(self) -> int:
+        """How many hops a soft link spans at most; 0 if primary links cannot be moved."""
+        try:
+            return 0 if self._moving is None else self._journal.guard("overlay", _reach, self._moving)
+        except PluginFailed:
+            return 0
+
+    def way_to(self, gateway: GatewayId) -> Sequence[GatewayId]:
+        """Ask for the primary way to a gateway; nothing if it is not on the map."""
+        if self._moving is None:
+            return ()
+        try:
+            return [_as_name(each) for each in self._journal.guard("overlay", self._moving.way_to, gateway)]
+        except (PluginFailed, ValueError):
+            return ()
+
+    def set_neighbours(self, neighbours: Sequence[GatewayId]) -> NeighboursChanged:
+        """Have other neighbours; returns what the overlay must be told."""
+        self._neighbours = tuple(neighbours)
+        return NeighboursChanged(self._neighbours)
+
+    def spread_wishes(self, source: GatewayId | None) -> Sequence[GatewayId]:
+        """Ask where a subscription travels on: as `spread`, and to a neighbour that is about to be one."""
+        targets = self.spread(source)
+        if self.joining is None or source == self.joining or source == self.stand_in.get(self.joining):
+            return targets
+        return [*targets, self.joining]
+
     def spread(self, source: GatewayId | None) -> Sequence[GatewayId]:
-        """Ask where a subscription travels on; without an answer, to everybody but the source."""
+        """Ask where what goes to all travels on; without an answer, to everybody but the source."""
+        if self.stand_in and source is not None:
+            source = self.stand_in.get(source, source)
         try:
             return self._journal.guard("overlay", self._spread, source)
         except PluginFailed:
@@ -65,6 +103,8 @@ class GuardedOverlay:
         self, wanted: Collection[GatewayId], source: GatewayId | None, sides: Callable[[], Collection[GatewayId]]
     ) -> Sequence[GatewayId]:
         """Ask where a publication goes; without an answer, to the neighbours on whose sides it is wanted."""
+        if self.stand_in and source is not None:
+            source = self.stand_in.get(source, source)
         try:
             return self._journal.guard("overlay", self._route, wanted, source)
         except PluginFailed:
@@ -174,3 +214,7 @@ def _as_name(answer: object) -> GatewayId:
     if not isinstance(answer, str) or not 0 < len(answer) <= ID_LENGTH_MAX:
         raise ValueError(f"{answer!r:.100} is no name of a gateway")
     return GatewayId(answer)
+
+
+def _reach(overlay: MovingOverlay) -> int:
+    return int(overlay.reach)

@@ -101,6 +101,22 @@ class LinkStood(NamedTuple):
     up: bool
 
 
+class NeighboursChanged(NamedTuple):
+    """A primary link was moved: these are the neighbours from now on."""
+
+    neighbours: Sequence[GatewayId]
+
+
+class MoveNear(NamedTuple):
+    """A gateway near us moves: no soft link may touch a gateway on the path until the move is over."""
+
+    path: Sequence[GatewayId]
+
+
+class MoveOver(NamedTuple):
+    """The move near us is over."""
+
+
 class OverlayWoke(NamedTuple):
     """The time that the overlay asked for has come."""
 
@@ -138,7 +154,7 @@ class WakeOverlayAt(NamedTuple):
     at: float
 
 
-OverlayEvent = OverlayStarted | NeighbourTold | LinkStood | OverlayWoke
+OverlayEvent = OverlayStarted | NeighbourTold | LinkStood | OverlayWoke | NeighboursChanged | MoveNear | MoveOver
 OverlayEffect = TellNeighbour | OpenSoftLink | CloseSoftLink | AnchorsChanged | WakeOverlayAt
 
 
@@ -163,6 +179,20 @@ class WeavingOverlay(Overlay, Protocol):
 
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Take an event, return what is to be done."""
+        ...
+
+
+@runtime_checkable
+class MovingOverlay(WeavingOverlay, Protocol):
+    """A weaving overlay whose primary links can be moved; it takes NeighboursChanged, MoveNear and MoveOver."""
+
+    @property
+    def reach(self) -> int:
+        """How many hops a soft link spans at most."""
+        ...
+
+    def way_to(self, gateway: GatewayId) -> Sequence[GatewayId]:
+        """Return the gateways on the primary way there, with itself; nothing if it is not on the map."""
         ...
 
 

@@ -66,13 +66,15 @@ class LinkChange(Enum):
 class Link:
     """One neighbour. Every method returns what the node must do, and `pack` the frames that are to go out."""
 
-    def __init__(self, gateway: GatewayId, neighbour: GatewayId, epoch: int, now: float, journal: Journal) -> None:
+    def __init__(
+        self, gateway: GatewayId, neighbour: GatewayId, first: Conversation, now: float, journal: Journal
+    ) -> None:
         self._gateway = gateway
         self._neighbour = neighbour
         self._journal = journal
         self.state = LinkState.CONNECTING
         self._connected = False
-        self._conversation = Conversation(epoch, 0)
+        self._conversation = first
         self._departures = Departures()
         self._arrivals = Arrivals()
         self._urgent_sequence = 0
@@ -206,9 +208,30 @@ class Link:
         ack = self._arrivals.ack(self._gateway, now)
         return None if ack is None else SendAck(neighbour=self._neighbour, ack=ack)
 
+    def last_ack(self, now: float) -> list[SendAck]:
+        """Return the acknowledgement of whatever has come, due or not."""
+        self._arrivals.asked()
+        ack = self.pack_ack(now)
+        return [] if ack is None else [ack]
+
     def take_back(self) -> list[Entry]:
         """Return, in order, what was sent in conversations that are over, and not taken care of."""
         return self._departures.take_back()
+
+    def end(self) -> list[Entry]:
+        """There is no link any more: return what was sent and not taken care of."""
+        self._departures.end()
+        return self._departures.take_back()
+
+    @property
+    def next_number(self) -> int:
+        """The number of a conversation that a later link there may begin with."""
+        return self._conversation.number + 1
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether everything that was said has come."""
+        return self._departures.has_all_come
 
     @property
     def held(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mqloom.core import layout
 from mqloom.core.counters import Counters
-from mqloom.core.effects import Effect, PublishLocally, WakeAt
+from mqloom.core.effects import Effect, PublishLocally, SendAck, WakeAt
 from mqloom.core.errors import FilterError, FrameError, RecordError, TopicError
 from mqloom.core.events import (
     AcksReceived,
@@ -20,22 +20,50 @@ from mqloom.core.events import (
     FramesReceived,
     LinkConnected,
     LinkLost,
+    Ordered,
+    PlaceRead,
     RecordReceived,
     RecordsRead,
     Started,
     Woke,
 )
-from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
+from mqloom.core.ids import ClientId, Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
-from mqloom.core.messages import Announce, Control, Established, Flush, Flushed, Mark, Message, Synced, Told, Withdraw
+from mqloom.core.messages import (
+    Announce,
+    Control,
+    Established,
+    Flush,
+    Flushed,
+    Freeze,
+    Frozen,
+    Mark,
+    Message,
+    Parting,
+    Passed,
+    Synced,
+    Thaw,
+    Told,
+    Withdraw,
+)
 from mqloom.core.publication import Publication
-from mqloom.core.records import Answer, Wish, decode_record, encode_answer, encode_route
+from mqloom.core.records import (
+    Answer,
+    MoveAnswer,
+    Wish,
+    decode_order,
+    decode_record,
+    encode_answer,
+    encode_move,
+    encode_route,
+)
 from mqloom.core.subscription import Subscription
-from mqloom.core.wire import Frame, decode, decode_ack
+from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode_ack
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.custody import FromGuest, FromNeighbour
 from mqloom.gateway.flushes import Flushes
+from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.interfaces import (
@@ -57,7 +85,10 @@ from mqloom.gateway.interfaces import (
 )
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
+from mqloom.gateway.moves import Moves
+from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.places import Places
 from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
 from mqloom.gateway.routes import Routes
@@ -105,7 +136,8 @@ class Node:
         self._urgent = Outbox()
         self._waves = Outbox()
         self._links = {
-            neighbour: Link(parts.gateway, neighbour, parts.epoch, now, self._journal) for neighbour in parts.neighbours
+            neighbour: Link(parts.gateway, neighbour, Conversation(parts.epoch, 0), now, self._journal)
+            for neighbour in parts.neighbours
         }
         self._soft_links = SoftLinks(parts.gateway, parts.epoch, self._journal)
         self._guests = Guests(parts.gateway, self._journal)
@@ -130,8 +162,26 @@ class Node:
             subscribers=self._subscribers,
             journal=self._journal,
         )
+        self._freezes = Freezes(
+            parts.gateway, self._overlay, self._soft_links, self._outbox, self._hand_to_overlay, self._journal
+        )
+        self._neighbours = Neighbours(
+            gateway=parts.gateway,
+            epoch=parts.epoch,
+            links=self._links,
+            places=Places(parts.gateway, parts.neighbours, self._journal),
+            routes=self._routes,
+            traffic=self._traffic,
+            flushes=self._flushes,
+            freezes=self._freezes,
+            soft_links=self._soft_links,
+            overlay=self._overlay,
+            outbox=self._outbox,
+            tell_overlay=self._hand_to_overlay,
+            journal=self._journal,
+        )
+        self._moves = Moves(parts.gateway, self._neighbours, self._traffic.keep, self._answer_move, self._journal)
         self._records_read = False
-        self._told_synced: set[GatewayId] = set()
         self._hold_until: float | None = None
         self._subscription_number = 0
         self._effects: list[Effect] = []
@@ -148,6 +198,10 @@ class Node:
                 self._record(event.client, event.data, now)
             case Asked():
                 self._asked(event.client, event.data)
+            case Ordered():
+                self._ordered(event.client, event.data, now)
+            case PlaceRead():
+                self._neighbours.read(event.data, now)
             case RecordsRead():
                 self._read_records()
             case Started():
@@ -160,6 +214,9 @@ class Node:
                 self._wake(now)
             case _:
                 self._traffic.handle(event, now)
+        self._tend_soft_links(now)
+        self._moves.drop_parted(now)
+        self._moves.tend(now)
         self._tend_soft_links(now)
         self._open_intake(now)
         self._say_synced()
@@ -183,7 +240,7 @@ class Node:
 
     def _receive(self, event: FramesReceived, now: float) -> None:
         link = self._links.get(event.sender)
-        if link is None and (event.urgent or not self._may_be_guest(event.sender)):
+        if link is None and (event.urgent or self._is_stranger(event.sender)):
             reason = "stranger"
             text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
             for _ in event.frames:
@@ -198,6 +255,9 @@ class Node:
                 self._journal.refuse("frames_refused", error.reason, f"from {event.sender}: {error.problem}")
                 continue
             if link is None:
+                if self._moves.is_going_to(event.sender):
+                    continue  # it is our neighbour to be, and greets before we do
+                self._say_parted(frame, now)
                 self._receive_from_guest(frame, now)
                 continue
             if event.urgent:
@@ -208,9 +268,19 @@ class Node:
             self._change(event.sender, changes, now)
             self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
 
+    def _is_stranger(self, sender: GatewayId) -> bool:
+        return not (self._may_be_guest(sender) or self._neighbours.places.has_parted(sender))
+
     def _may_be_guest(self, sender: GatewayId) -> bool:
         """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""
         return sender in self._peers and self._overlay.knows(sender)
+
+    def _say_parted(self, frame: Frame, now: float) -> None:
+        """Tell one who believes itself our neighbour that it is not, any more."""
+        number = self._neighbours.places.parted_from(frame.sender, now)
+        if number:
+            ack = encode_ack(Ack(self.gateway, frame.conversation, 0, 0, (), number))
+            self._effects.append(SendAck(neighbour=frame.sender, ack=ack))
 
     def _receive_from_guest(self, frame: Frame, now: float) -> None:
         place = self._guests.places(frame.sender)
@@ -228,7 +298,9 @@ class Node:
                 self._journal.refuse("frames_refused", error.reason, text)
                 continue
             link = self._links.get(event.neighbour)
-            if link is not None:
+            if ack.parted:
+                self._moves.parted(event.neighbour, ack.parted)
+            elif link is not None:
                 self._traffic.taken_over(link.acknowledged(ack, now))
             else:
                 self._traffic.taken_over(self._soft_links.acknowledged(event.neighbour, ack, now))
@@ -238,13 +310,14 @@ class Node:
     ) -> None:
         """Carry out a neighbour's messages in order; publications that stand together are one batch."""
         batch: list[Publication] = []
+        aliases = self._neighbours.aliases.get(sender)
         for message in messages:
             if isinstance(message, Publication):
                 batch.append(message)
                 continue
             source = self._receive_publications(batch, source)
             batch = []
-            self._obey_one(message, sender, now)
+            self._obey_one(message if aliases is None else aliases.incoming(message), sender, now)
         self._receive_publications(batch, source)
 
     def _receive_publications(self, batch: Sequence[Publication], source: FromGateway | None) -> FromGateway | None:
@@ -256,6 +329,8 @@ class Node:
         return None
 
     def _obey_one(self, message: Message, sender: GatewayId, now: float) -> None:
+        if self._moves.is_leaving(sender) and not isinstance(message, Flush):
+            return  # what is wanted there we know from our new neighbour
         match message:
             case Announce():
                 self._announced(message, sender)
@@ -275,7 +350,19 @@ class Node:
             case Mark():
                 self._traffic.marked(message, sender)
             case Told():
-                self._hand_to_overlay(NeighbourTold(sender, message.body), now)
+                if not self._moves.told(sender, message.body):
+                    self._hand_to_overlay(NeighbourTold(sender, message.body), now)
+            case Passed():
+                self._moves.passed(message, sender)
+            case Parting():
+                self._moves.parted(sender, message.number)
+            case Freeze():
+                self._neighbours.places.heard_of(message.number)
+                self._freezes.asked(sender, message, now)
+            case Frozen():
+                self._freezes.answered(sender, message)
+            case Thaw():
+                self._freezes.thawed(sender, message, now)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
         try:
@@ -286,19 +373,25 @@ class Node:
         self._routes.add(message.key, subscription, sender, message.anchor)
 
     def _change(self, neighbour: GatewayId, changes: Sequence[LinkChange], now: float) -> None:
+        if self._moves.is_leaving(neighbour):
+            return
         for change in changes:
             match change:
                 case LinkChange.OPEN:
-                    self._hand_to_overlay(LinkStood(neighbour, up=True), now)  # its map goes before announcements
+                    if not self._moves.is_new(neighbour):
+                        self._hand_to_overlay(LinkStood(neighbour, up=True), now)  # its map goes before announcements
                     self._routes.open_link(neighbour)
                     self._flushes.reach(neighbour)
+                    self._freezes.reach(neighbour)
                     self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
-                    self._hand_to_overlay(LinkStood(neighbour, up=False), now)
+                    if not self._moves.is_new(neighbour):
+                        self._hand_to_overlay(LinkStood(neighbour, up=False), now)
                     self._routes.close_link(neighbour)
                     self._flushes.lose(neighbour, now)
+                    self._freezes.lose(neighbour)
                     self._traffic.link_lost(neighbour)
-                    self._told_synced.discard(neighbour)
+                    self._neighbours.told_synced.discard(neighbour)
                 case LinkChange.DOUBT:
                     self._routes.doubt(neighbour)
                 case LinkChange.GIVE_UP:
@@ -308,10 +401,12 @@ class Node:
     def _say_synced(self) -> None:
         """Say Synced to those for whom we know everything there is: what all others want, and our own clients."""
         for neighbour, link in self._links.items():
-            if link.state is not LinkState.UP or neighbour in self._told_synced or not self._records_read:
+            if self._moves.is_leaving(neighbour):
+                continue
+            if link.state is not LinkState.UP or neighbour in self._neighbours.told_synced or not self._records_read:
                 continue
             if all(self._traffic.has_heard(other) for other in self._links if other != neighbour):
-                self._told_synced.add(neighbour)
+                self._neighbours.told_synced.add(neighbour)
                 self._routes.say_synced(neighbour)
 
     def _read_records(self) -> None:
@@ -473,10 +568,26 @@ class Node:
             return
         parts = self._parts
         answering = Answering(
-            self.gateway, parts.neighbours, parts.data, self._traffic, self._routes, self._overlay, self._journal
+            self.gateway, tuple(self._links), parts.data, self._traffic, self._routes, self._overlay, self._journal
         )
         topic = layout.control(self.gateway, client)
         self._effects.append(PublishLocally(topic=topic, payload=encode_route(answering.answer(data)), qos=1))
+
+    def _ordered(self, client: ClientId, data: bytes, now: float) -> None:
+        try:
+            if len(client) > ID_LENGTH_MAX:
+                raise RecordError(f"a name of over {ID_LENGTH_MAX} characters")
+            order = decode_order(data)
+        except RecordError as error:
+            self._journal.refuse("moves_refused", "malformed", f"an order of {client[:100]!r}: {error}")
+            if len(client) <= ID_LENGTH_MAX:
+                self._answer_move(client, MoveAnswer(answer="stayed", problem=str(error)))
+            return
+        self._moves.order(client, order, now)
+
+    def _answer_move(self, client: ClientId, answer: MoveAnswer) -> None:
+        topic = layout.control(self.gateway, client)
+        self._effects.append(PublishLocally(topic=topic, payload=encode_move(answer), qos=1))
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
@@ -494,6 +605,7 @@ class Node:
         for neighbour, link in self._links.items():
             self._change(neighbour, link.wake(now), now)
         self._soft_links.wake(now)
+        self._freezes.wake(now)
         if self._overlay_wakes_at is not None and now >= self._overlay_wakes_at:
             self._overlay_wakes_at = None
             self._hand_to_overlay(OverlayWoke(), now)
@@ -513,11 +625,14 @@ class Node:
         for neighbour, waves in self._waves.drain().items():
             for wave in waves:
                 assert isinstance(wave, Flush | Flushed)
-                self._traffic.post_wave(neighbour, wave)
+                if neighbour in self._links:
+                    self._traffic.post_wave(neighbour, wave)
+        effects += self._neighbours.drain()
         posted, urgent = self._outbox.drain(), self._urgent.drain()
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
-            effects += link.pack(posted.get(neighbour, ()), self._traffic.take(neighbour), now)
+            messages = self._neighbours.outgoing(neighbour, posted.get(neighbour, []))
+            effects += link.pack(messages, self._traffic.take(neighbour), now)
         effects += self._soft_links.drain(now)
         effects += self._traffic.drain(now)
         effects += self._guests.drain(now)
@@ -534,6 +649,8 @@ class Node:
             self._overlay_wakes_at,
             self._painter.deadline if self._painter is not None else None,
             self._flushes.deadline,
+            self._freezes.deadline,
+            self._moves.deadline,
             self._controls.deadline,
             self._subscribers.deadline,
         )

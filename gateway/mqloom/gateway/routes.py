@@ -93,7 +93,7 @@ class Routes:
             self._journal.guard("matcher", self._matcher.add, key, subscription)
         except PluginFailed:
             return False
-        targets = self._overlay.spread(source)
+        targets = self._overlay.spread_wishes(source)
         entry = Entry(subscription, source, named, self._overlay.anchor_here(named, source), set(targets))
         self._entries[key] = entry
         self.mentions.add(subscription.where)
@@ -191,6 +191,25 @@ class Routes:
         keys, self._established_here = self._established_here, []
         return [(key, complete) for key, complete in keys if key in self._entries]
 
+    def add_neighbour(self, neighbour: GatewayId) -> None:
+        """A gateway is a neighbour from now on; what is established stays so."""
+        announcements = self._announcements[neighbour] = Announcements()
+        self._awaited.add(neighbour)
+        for key, entry in self._entries.items():
+            if neighbour in self._overlay.spread_wishes(entry.source):
+                announcements.add(key, entry.subscription, self._overlay.anchor_for(entry.anchor, neighbour))
+
+    def drop_neighbour(self, neighbour: GatewayId) -> None:
+        """A gateway is no neighbour any more: forget what it wants, and whoever waits for it."""
+        del self._announcements[neighbour]
+        self._awaited.discard(neighbour)
+        for key in [key for key, entry in self._entries.items() if entry.source == neighbour]:
+            self.remove(key, neighbour)
+        for key, entry in self._entries.items():
+            if neighbour in entry.waiting:
+                entry.waiting.discard(neighbour)
+                self._answer_if_due(key, entry)
+
     def open_link(self, neighbour: GatewayId) -> None:
         """A conversation begins: tell the neighbour everything."""
         self._awaited.add(neighbour)
@@ -243,7 +262,7 @@ class Routes:
         """State the invariants: each neighbour's announcements are of the entries that travel to it, and no others."""
         for target, announcements in self._announcements.items():
             announcements.check()
-            travelling = sum(target in self._overlay.spread(entry.source) for entry in self._entries.values())
+            travelling = sum(target in self._overlay.spread_wishes(entry.source) for entry in self._entries.values())
             assert len(announcements) == travelling, (target, len(announcements), travelling)
 
     def _served(self, neighbour: GatewayId, keys: Iterable[SubscriptionKey]) -> None:

@@ -365,6 +365,20 @@ class SoftLinks:
         self._next_deadline = min((at for at in times if at is not None), default=None)
         return effects
 
+    @property
+    def are_closing(self) -> bool:
+        """Whether a link that is to be closed still finishes, or has given back what has not gone another way."""
+        return self.have_returned or any(link.state is SoftState.CLOSING for link in self._links.values())
+
+    def next_number(self, peer: GatewayId) -> int:
+        """Return the number of a conversation with a gateway that is larger than any before."""
+        number = self._numbers.get(peer, (0, 0))[0]
+        return max(number, self._links[peer].next_number + 1) if peer in self._links else number
+
+    def begin_at(self, peer: GatewayId, number: int) -> None:
+        """Let the next conversation with a gateway that was a neighbour have this number."""
+        self._numbers[peer] = number, self._numbers.get(peer, (0, 0))[1]
+
     def marks(self) -> dict[GatewayId, int]:
         """Return where the links are that hold something: see `have_passed`."""
         return {peer: link.mark for peer, link in self._links.items() if link.held}

@@ -11,9 +11,11 @@ must not count from there on: it is taken off. Instead the origin tells its mark
 There it goes behind what is parked, or rather not at all: a mark that must wait is dropped, another follows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from mqloom.core import layout
 from mqloom.core.counters import Counters
@@ -21,11 +23,11 @@ from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX, MARK_EVERY
-from mqloom.core.messages import Flush, Flushed, Mark
+from mqloom.core.messages import Flush, Flushed, Mark, Passed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
-from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark
+from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, FromUs
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.flows import Flow
@@ -111,6 +113,7 @@ class Traffic:
                 self._take_in(event.publications)
             case LocallyPublished():
                 self._deliveries.published(event.numbers)
+                self._tell_sources()
             case ParkedReceived():
                 self._unpark(event.neighbour, event.messages, now)
             case FencePassed():
@@ -127,7 +130,7 @@ class Traffic:
 
     def marked(self, mark: Mark, sender: GatewayId) -> None:
         """A neighbour passes on what an origin has told."""
-        if mark.gateway == self._gateway:  # the primary network must have a cycle
+        if mark.gateway == self._gateway or sender in self._overlay.stand_in:  # the primary network has a cycle
             return
         if mark.low_water > self._seen.floor(mark.gateway, mark.epoch):
             self._seen.forget_below(mark.gateway, mark.epoch, mark.low_water)
@@ -145,6 +148,8 @@ class Traffic:
         """A gateway sent publications next to each other; returns the place behind them."""
         source = first
         kind, sender = type(first), first[0]
+        if sender in self._overlay.stand_in:  # what is parked on the other way may be older than its mark says
+            publications = [replace(publication, low_water=0) for publication in publications]
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
@@ -174,7 +179,9 @@ class Traffic:
         held.append(each)
 
     def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
-        flow = self._flows[neighbour]
+        flow = self._flows.get(neighbour)
+        if flow is None:  # it has parted from us: nobody waits for what is parked
+            return
         for message in messages:
             publications = flow.parked(message.data, message.receipt, now)
             if not publications:
@@ -239,6 +246,61 @@ class Traffic:
         """Send a wave behind all publications before it."""
         self._flows[neighbour].post(Entry(wave, None))
 
+    # ---- neighbours that come and go -----------------------------------------------------------------------------
+
+    def add_neighbour(self, neighbour: GatewayId) -> None:
+        """A gateway is a neighbour from now on; until it has said everything, it may want anything."""
+        self._flows[neighbour] = Flow(self._gateway, neighbour, self._epoch, self._deliveries, self._journal)
+        self._unheard.add(neighbour)
+
+    def drop_neighbour(self, neighbour: GatewayId) -> None:
+        """A gateway is no neighbour any more: what was for it reaches whoever wants it another way."""
+        given_up = [*self._flows.pop(neighbour).take_all(), *self._links[neighbour].end()]
+        for entry in given_up:
+            if entry.duty is not None:
+                self._custody.meet(entry.duty)
+        self._unheard.discard(neighbour)
+        self._custody.forget(neighbour)
+
+    def part(self, twins: Collection[GatewayId]) -> None:
+        """Two neighbours are on the same side; or none any more."""
+        self._custody.twins = frozenset(twins)
+
+    def open_from(self, neighbour: GatewayId) -> list[Duty]:
+        """Return what a neighbour gave us and we have not taken care of."""
+        return self._custody.open_from(neighbour)
+
+    def is_clear(self, neighbour: GatewayId) -> bool:
+        """Whether nothing is parked for a neighbour, and all goes out directly."""
+        return self._flows[neighbour].is_clear
+
+    def pass_on(self, neighbour: GatewayId, passed: Passed) -> bool:
+        """Send on what goes along the path of a move, behind all before it; whether that can be."""
+        flow = self._flows.get(neighbour)
+        if flow is None or not flow.is_clear or self._links[neighbour].state is not LinkState.UP:
+            return False
+        flow.post(Entry(passed, None))
+        return True
+
+    def hold(self, neighbour: GatewayId) -> None:
+        """Let what is for a neighbour go out, and nothing that comes later."""
+        self._flows[neighbour].hold()
+
+    def release(self, neighbour: GatewayId) -> None:
+        """Let everything go out again."""
+        self._flows[neighbour].release()
+
+    def divert(self, old: GatewayId, new: GatewayId) -> None:
+        """Let another neighbour have what was held for one."""
+        for entry in self._flows[old].take_all():
+            self._flows[new].post(entry)
+
+    def keep(self, effect: PublishLocally, then: Callable[[], None]) -> None:
+        """Have our own broker keep something, and do something then."""
+        duty = self._custody.begin(FromUs(then))
+        self._deliveries.publish(effect, [duty])
+        self._custody.meet(duty)
+
     def wake(self, now: float) -> None:
         """Do what the time has come for."""
         for flow in self._flows.values():
@@ -296,7 +358,7 @@ class Traffic:
         for peer, entry in self._soft_links.returned():
             assert isinstance(entry.message, Publication)
             self._counters.add("publications_rerouted")
-            first = None if entry.duty is None else entry.duty.sources[0]
+            first = None if entry.duty is None else next(iter(entry.duty.sources), None)
             source = first[0] if isinstance(first, FromNeighbour | FromGuest) else None
             hops = self._overlay.route({peer}, source, tuple)
             if not hops:  # it is not on the map any more
@@ -421,10 +483,13 @@ class Traffic:
             if isinstance(source, FromBroker):
                 self._intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
-                self._links[source.neighbour].taken_care_of(source.conversation, source.place)
+                if source.neighbour in self._links:  # else it has parted from us
+                    self._links[source.neighbour].taken_care_of(source.conversation, source.place)
             elif isinstance(source, FromGuest):
                 self._guests.taken_care_of(source.guest, source.conversation, source.place)
-            else:
+            elif isinstance(source, FromUs):
+                source.then()
+            elif source.neighbour in self._flows:
                 self._flows[source.neighbour].settle(source.receipt)
 
     @property

@@ -196,6 +196,24 @@ def at_rest(world: World) -> Iterator[str]:
     """Yield what is not as it should be when everything is mended and nothing happens any more."""
     yield from world.unsettled()
     yield from invariants(world)
+    yield from _network(world)
+
+
+def _network(world: World) -> Iterator[str]:
+    """Yield where the primary network is no tree: a move ended between the old network and the new one."""
+    nodes = {name: gateway.node for name, gateway in world.gateways.items() if gateway.node is not None}
+    links = {name: set(node.link_states()) for name, node in nodes.items()}
+    for name, neighbours in links.items():
+        yield from (f"{name} has {each} for a neighbour, but not the other way" for each in neighbours if name not in links[each])
+    if sum(map(len, links.values())) != 2 * (len(links) - 1):
+        yield f"the primary network is no tree: {links}"
+    reached, frontier = set[str](), [world.plan.gateways[0]]
+    while frontier:
+        name = frontier.pop()
+        if name not in reached:
+            reached.add(name)
+            frontier += links[name]
+    yield from (f"the primary network does not reach {name}" for name in links if name not in reached)
 
 
 def when_all_have_left(world: World) -> Iterator[str]:

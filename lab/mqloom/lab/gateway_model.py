@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from mqloom.core import layout
 from mqloom.core.effects import (
@@ -36,6 +37,8 @@ from mqloom.core.events import (
     LinkConnected,
     LinkLost,
     LocallyPublished,
+    Ordered,
+    PlaceRead,
     RecordReceived,
     RecordsRead,
     Started,
@@ -53,6 +56,10 @@ from mqloom.lab.gateway_topics import Kind, Topics
 from mqloom.lab.packets import Publish
 
 BuildNode = Callable[[GatewayId, int, Sequence[GatewayId], float], Node]
+
+
+OPERATOR: Final = ClientId("operator")
+"""Who orders gateways to move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,10 @@ class GatewayModel:
         self._correction: Timer | None = None
         self._started = False
         self._status_at = 0.0
-        self._alive = dict.fromkeys(self.plan.links, True)
-        self._epochs = dict.fromkeys(self.plan.links, 0)
+        self._alive: dict[GatewayId, bool] = {}
+        self._epochs: dict[GatewayId, int] = {}
+        self._place = b""
+        self._has_place = False
         self.node = self.plan.build(self.id, self.epoch, tuple(self.plan.links), self._clock.now)
         self._open()
 
@@ -102,11 +111,16 @@ class GatewayModel:
         """End without a word; the brokers notice after a while."""
         assert self.node is not None
         self.node = None
-        for endpoint in (*self.endpoints(), *(park.endpoint for park in self.parks.values())):
+        parks = (*self.parks.values(), *self._discarding.values())
+        for endpoint in (*self.endpoints(), *(park.endpoint for park in parks)):
             endpoint.crash(notice_s())
         for timer in (self._timer, self._correction):
             if timer is not None:
                 timer.cancel()
+
+    def order(self, data: bytes) -> None:
+        """An operator orders it to move; whoever does not run does not hear that."""
+        self._handle(Ordered(client=OPERATOR, data=data))
 
     def endpoints(self) -> list[Endpoint]:
         """Return the connections that are meant to be up."""
@@ -150,12 +164,11 @@ class GatewayModel:
             on_published=self._published,
         )
         self.control = Endpoint(self.plan.own, control)
-        self.links = {neighbour: self._link(neighbour, place) for neighbour, place in self.plan.links.items()}
-        self.parks = {
-            neighbour: Park(self.id, neighbour, self.plan.own, self._handle, receipts, self._put)
-            for neighbour in self.plan.links
-        }
-        self._parks_by_topic = {layout.park(self.id, neighbour): park for neighbour, park in self.parks.items()}
+        self.links: dict[GatewayId, Endpoint] = {}
+        self.parks: dict[GatewayId, Park] = {}
+        self._parks_by_topic: dict[str, Park] = {}
+        self._receipts = receipts
+        self._discarding: dict[GatewayId, Park] = {}
         self._puts: dict[int, Callable[[], int]] = {}
         self._put_numbers = itertools.count(-1, -1)  # the core's own are positive
         for endpoint in self.endpoints():
@@ -172,6 +185,9 @@ class GatewayModel:
         )
         return Endpoint(place, manner)
 
+    def _park(self, neighbour: GatewayId) -> Park:
+        return Park(self.id, neighbour, self.plan.own, self._handle, self._receipts, self._put)
+
     # ---- inward --------------------------------------------------------------------------------------------------
 
     def _control_lost(self) -> None:
@@ -182,6 +198,8 @@ class GatewayModel:
         for park in self.parks.values():  # the broker may have lost its store
             park.create()
         self._say_status()
+        if self._has_place and self._place:  # the broker may have lost its store
+            self.control.publish(Publish(layout.place(self.id), self._place, 1, True))
         if not self._started:
             self._started = True
             self._handle(Started())
@@ -232,12 +250,18 @@ class GatewayModel:
             self._handle(FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent))
         elif what == "record":  # only the last counts: a record is the whole wish
             self._handle(RecordReceived(client=ClientId(who), data=messages[-1].payload))
+        elif what == "place":
+            if not self._has_place:
+                self._place = messages[-1].payload
         elif what == "status":
             self._own_status(messages[-1])
 
     def _own_status(self, message: Publish) -> None:
         """Our status came back to us: all records are read. If it is not what we said, say it again."""
         if message.payload == self._status(alive=True):
+            if not self._has_place:
+                self._has_place = True
+                self._handle(PlaceRead(data=self._place))
             self._handle(RecordsRead())
         elif not message.retain and self._correction is None:
             self._correction = self._clock.timer_at(self._status_at + STATUS_EVERY_S, self._say_status)
@@ -269,6 +293,8 @@ class GatewayModel:
         match effect:
             case PublishLocally():
                 message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
+                if effect.topic == self._topics.place:
+                    self._place = effect.payload
                 park = self._parks_by_topic.get(effect.topic)
                 if park is None:
                     self.control.publish(message, effect.number)
@@ -294,10 +320,23 @@ class GatewayModel:
     def _carry_out_link(self, effect: OpenLink | CloseLink) -> None:
         peer = effect.neighbour
         if isinstance(effect, CloseLink):
-            del self._alive[peer]
-            self.links.pop(peer).close()
+            self._alive.pop(peer, None)
+            if peer in self.links:
+                self.links.pop(peer).close()
+            if effect.is_primary:
+                self._parks_by_topic.pop(layout.park(self.id, peer), None)
+                park = self.parks.pop(peer) if peer in self.parks else self._park(peer)
+                self._discarding[peer] = park
+                park.discard()
             return
         self._alive[peer], self._epochs[peer] = True, 0
+        if effect.is_primary:
+            if peer in self._discarding:
+                self._discarding.pop(peer).endpoint.close()
+            park = self.parks[peer] = self._park(peer)
+            self._parks_by_topic[layout.park(self.id, peer)] = park
+            if self.control.is_up:
+                park.create()
         self.links[peer] = self._link(peer, self.plan.place_of(peer))
         self.links[peer].open()
 

@@ -93,6 +93,18 @@ class Park:
         if self._exists:  # else when it does
             self.endpoint.close()
 
+    def discard(self) -> None:
+        """Let the broker forget the session, with all that is in it."""
+        self.endpoint.close()
+        self._puts.clear()
+        place, client_id = self.endpoint.place, self.endpoint.manner.client_id
+
+        def forget(session_present: bool) -> None:
+            endpoint.close()
+
+        endpoint = self.endpoint = Endpoint(place, Manner(client_id=client_id, clean=True, on_up=forget))
+        endpoint.open()
+
     def acknowledge(self, receipts: tuple[int, ...]) -> None:
         """Acknowledge what was received; receipts of an earlier opening are passed over."""
         packets = (self._receipts.pop(receipt, None) for receipt in receipts)

@@ -7,7 +7,7 @@ from mqloom.core.errors import TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.topics import topic_matches
 
-Kind = tuple[Literal["link", "record", "status", "unasked"], str, bool]
+Kind = tuple[Literal["link", "record", "place", "status", "unasked"], str, bool]
 """What a message is, whose (a sender or a client), and whether it is urgent."""
 
 
@@ -33,8 +33,10 @@ class Topics:
         self._links: dict[tuple[GatewayId, bool], str] = {}
         self.acks = _Acks(gateway, ours=False)
         self.own_acks = _Acks(gateway, ours=True)
+        self.place = layout.place(gateway)
         self.subscriptions = (
             (layout.records(gateway), 1),
+            (layout.place(gateway), 1),
             *((topics, 0) for topics in layout.links(gateway)),
             (layout.status(gateway), 1),  # last: when our own comes back, all records before it have
         )
@@ -62,4 +64,6 @@ class Topics:
                 return ("link", sender, urgent)
         except TopicError:
             return ("unasked", topic, False)
+        if topic == layout.place(self._gateway):
+            return ("place", topic, False)
         return ("status" if topic == layout.status(self._gateway) else "unasked", topic, False)

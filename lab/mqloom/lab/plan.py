@@ -40,6 +40,14 @@ class FaultPlan(Struct, frozen=True, kw_only=True):
     target: tuple[str, ...]
 
 
+class MovePlan(Struct, frozen=True, kw_only=True):
+    """At a time, a gateway is ordered to have another one for its neighbour instead of the one before it."""
+
+    at: float
+    gateway: str
+    to: str
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """A whole run."""
 
@@ -58,6 +66,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     everybody_leaves: bool = False
     is_restless: bool = False
     """Whether soft links are opened and closed all the time."""
+    moves: tuple[MovePlan, ...] = ()
+    """With these, all overlays keep maps."""
 
     def randomness(self, name: str) -> random.Random:
         """Return what decides whatever has this name; the same whenever it is asked for."""

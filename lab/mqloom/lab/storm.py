@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.lab import checkers, faults
 from mqloom.lab.client_model import LEASE_S
-from mqloom.lab.plan import TOPOLOGIES, FaultPlan, Plan, PublicationPlan, SubscriberPlan, links_of
+from mqloom.lab.plan import TOPOLOGIES, FaultPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan, links_of
 from mqloom.lab.shrink import shrink
 from mqloom.lab.world import Options, World
 
@@ -39,6 +39,7 @@ class RunReport(Struct, kw_only=True):
     subscribers: int
     publications: int
     faults: list[str]
+    moves: int
     virtual_s: float
     hops: int
     expected: int
@@ -99,7 +100,19 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         return structs.replace(plan, faults=drawn)
     soft = faults.draw_soft(plan, weaving, weaving.choice((0, 1, 4)) if kinds else 0, moments)
     together = sorted((*drawn, *soft), key=lambda fault: (fault.at, fault.kind, fault.target))
-    return structs.replace(plan, faults=tuple(together), is_restless=True)
+    return structs.replace(plan, faults=tuple(together), is_restless=True, moves=_moves(plan, moments))
+
+
+def _moves(plan: Plan, moments: Sequence[float]) -> tuple[MovePlan, ...]:
+    """Return orders to move, in half of the runs, most near the moments; a gateway may refuse one, and says so."""
+    randomness = random.Random(f"{plan.seed} moving")  # noqa: S311 - as above
+    moves = []
+    for _ in range(randomness.choice((0, 0, 0, 1, 2, 4))):
+        near = randomness.choice((0.1, 0.5, 2.0, plan.length_s))
+        at = max(START_S + 1, randomness.choice(moments) + randomness.uniform(-near, near))
+        gateway, to = randomness.sample(plan.gateways, 2)
+        moves.append(MovePlan(at=round(at, 3), gateway=gateway, to=to))
+    return tuple(sorted(moves, key=lambda move: move.at))
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:
@@ -189,6 +202,7 @@ def run_plan(plan: Plan, options: Options | None = None) -> tuple[RunReport, Wor
         subscribers=len(plan.subscribers),
         publications=len(plan.publications),
         faults=[fault.kind for fault in plan.faults],
+        moves=world.moves_made(),
         virtual_s=round(world.clock.now, 3),
         hops=world.traffic.hops,
         expected=judgement.expected,

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.records import Wish
+from mqloom.core.records import Order, Wish, encode_order
 from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node, NodeParts
@@ -55,7 +55,7 @@ def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Seque
     """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
     overlay: Overlay
     federation = plan.randomness("overlay")
-    if federation.random() < 0.5:
+    if federation.random() < 0.5 and not plan.moves:
         randomness = plan.randomness(f"restless {gateway} {epoch}")
         overlay = RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s)
     else:
@@ -194,8 +194,14 @@ class World:
             self.clock.at(each.starts_at, subscriber.start)
             if each.closes_at is not None:
                 self.clock.at(each.closes_at, subscriber.close)
+        for number, move in enumerate(self.plan.moves, 1):
+            self.clock.at(move.at, partial(self.move, move.gateway, move.to, number))
         for publication in self.plan.publications:
             self.clock.at(publication.at, partial(self._publish, publication))
+
+    def move(self, gateway: str, to: str, number: int = 0) -> None:
+        """Order a gateway to move a primary link, if it runs; whether it does, its trace says."""
+        self.gateways[gateway].order(encode_order(Order(number=number, move_to=GatewayId(to))))
 
     def _publish(self, plan: PublicationPlan) -> None:
         publisher = self.publishers[plan.publisher]
@@ -268,6 +274,11 @@ class World:
             for message in session.held()
             for number in numbers_in(message.payload)
         )
+
+    def moves_made(self) -> int:
+        """Return how many primary links were moved, as far as gateways that moved have not crashed since."""
+        nodes = (gateway.node for gateway in self.gateways.values())
+        return sum(node.counters.value("moves_made", "") for node in nodes if node is not None)
 
     def losses(self) -> Losses:
         """Return what brokers lost with their stores, by what it means for whom."""

@@ -56,6 +56,14 @@ class Neighbourhood:
             self.map = joined
         return fits
 
+    def set_neighbours(self, neighbours: Sequence[GatewayId]) -> None:
+        """Have other neighbours: nothing is known yet behind one that is new."""
+        self.neighbours = tuple(neighbours)
+        self._told = {neighbour: self._told.get(neighbour, Told()) for neighbour in neighbours}
+        while any(self._believe(other) for other in self.neighbours if self._told[other].refused):
+            pass
+        self.map = self._join()
+
     def number_of(self, neighbour: GatewayId) -> int | None:
         """Return the number of the view that we believe of a neighbour."""
         return self._told[neighbour].number
@@ -101,14 +109,26 @@ class Neighbourhood:
         elsewhere = set(self.neighbours)
         for other in self.neighbours:
             if other != neighbour:
-                elsewhere.update(gateway for gateway, _ in self._told[other].tree)
+                elsewhere.update(gateway for gateway, _ in self._pruned(self._told[other].tree))
         if any(gateway in elsewhere for gateway, _ in tree):
             return False
         told.tree, told.number, told.refused = tree, number, None
         return True
 
+    def _pruned(self, tree: Tree) -> Tree:
+        """Return a tree without our own neighbours, and what is beyond them: we know better where those are."""
+        if not any(gateway in self._told for gateway, _ in tree):
+            return tree
+        places, kept = {0: 0}, []
+        for place, (gateway, parent) in enumerate(tree, 1):
+            if gateway not in self._told and parent in places:
+                kept.append((gateway, places[parent]))
+                places[place] = len(kept)
+        return tuple(kept)
+
     def _join(self) -> MasterMap:
-        return MasterMap(self.us, self.neighbours, {neighbour: told.tree for neighbour, told in self._told.items()})
+        trees = {neighbour: self._pruned(told.tree) for neighbour, told in self._told.items()}
+        return MasterMap(self.us, self.neighbours, trees)
 
     def check(self) -> None:
         """State the invariants."""

@@ -33,7 +33,7 @@ class Router:
         self.working = WorkingMap(master)
         self.profile = WorkingMap(master)
         self.down = 0
-        """The primary neighbours that are down, as a bit vector: their numbers are the same on every map."""
+        """The primary neighbours that are down, as a bit vector."""
         self.copies = 0
         """How many copies were sent, ever."""
         self.unknown = 0
@@ -58,12 +58,19 @@ class Router:
         self.copies += len(answer.targets)
         return answer.targets
 
-    def set_map(self, master: MasterMap, soft: Iterable[GatewayId], candidates: Iterable[GatewayId]) -> None:
-        """Take another master map, and links: those that are up, and those to be profiled with them."""
+    def set_map(
+        self,
+        master: MasterMap,
+        soft: Iterable[GatewayId],
+        candidates: Iterable[GatewayId],
+        down: Iterable[GatewayId] = (),
+    ) -> None:
+        """Take another master map, and links: those that are up, those to be profiled with them, neighbours down."""
         self._settle()
         soft = tuple(soft)
         self.working = WorkingMap(master, soft)
         self.profile = WorkingMap(master, (*soft, *candidates))
+        self.down = master.vector(down) & master.primary
 
     def set_link(self, gateway: GatewayId, *, up: bool) -> None:
         """Take in a soft link that came up, or take out one that went down: a bit, and what was remembered."""
@@ -80,11 +87,10 @@ class Router:
             self._settle()
             self._strategy = strategy
 
-    def set_down(self, neighbour: GatewayId, *, down: bool) -> None:
-        """Take note of how a primary link stands."""
+    def set_down(self, down: Iterable[GatewayId]) -> None:
+        """Take note of which primary neighbours are down."""
         self._settle()
-        bit = 1 << self.working.master.numbers[neighbour]
-        self.down = self.down | bit if down else self.down & ~bit
+        self.down = self.working.master.vector(down) & self.working.master.primary
 
     @property
     def strategy(self) -> str:

@@ -13,6 +13,9 @@ from mqloom.gateway.interfaces import (
     Explanation,
     LinkReport,
     LinkStood,
+    MoveNear,
+    MoveOver,
+    NeighboursChanged,
     NeighbourTold,
     OverlayEffect,
     OverlayEvent,
@@ -46,9 +49,7 @@ class TreeOverlay:
         self.settings = read_settings(settings)
         self.counters: dict[str, int] = {}
         self._neighbours = tuple(neighbours)
-        self._others = {None: self._neighbours} | {
-            source: tuple(other for other in neighbours if other != source) for source in neighbours
-        }
+        self._others = _others(self._neighbours)
         self._delta = self.settings.sight
         self._neighbourhood = Neighbourhood(gateway, self._neighbours, self._delta)
         self._loads = Loads(self.settings.uplink_per_s)
@@ -61,6 +62,10 @@ class TreeOverlay:
         strategy = "S2" if self.settings.strategy == "SH" else self.settings.strategy
         self._router = Router(self._map, strategy)
         self._up: set[GatewayId] = set()
+        self._down: set[GatewayId] = set()
+        """Neighbours that were there, and are not."""
+        self._path: frozenset[GatewayId] = frozenset()
+        """Of a move near us: no soft link may touch it."""
         self._told: dict[GatewayId, tuple[int, Tree]] = {}
         """The number of the view that each neighbour was told last, and the tree in it."""
         self._views_told = 0
@@ -98,6 +103,16 @@ class TreeOverlay:
         """Who gets a copy: the strategy's choice among primary and open soft links."""
         return self._router.route(anchors, source)
 
+    @property
+    def reach(self) -> int:
+        """Soft links span delta hops; without a map nothing can be moved."""
+        return self._delta if self._delta > 1 else 0
+
+    def way_to(self, gateway: GatewayId) -> Sequence[GatewayId]:
+        """The primary way to a gateway on the map, with itself."""
+        number = self._map.numbers.get(gateway)
+        return () if number is None else self._map.names(self._map.ways[number])
+
     def knows(self, gateway: GatewayId) -> bool:
         """Whether a gateway is on the map."""
         return gateway in self._map.numbers
@@ -123,6 +138,8 @@ class TreeOverlay:
 
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Take an event, return what is to be done."""
+        if isinstance(event, NeighboursChanged):
+            return self._change_neighbours(event.neighbours, now)
         if self._delta == 1:
             return ()  # nothing to tell, nobody to link to
         match event:
@@ -134,6 +151,10 @@ class TreeOverlay:
                 return self._stand(event.gateway, up=event.up, now=now)
             case OverlayWoke():
                 return self._wake(now)
+            case MoveNear():
+                return self._keep_off(event.path, now)
+            case MoveOver():
+                return self._keep_off((), now)
             case _:
                 assert_never(event)
 
@@ -163,6 +184,31 @@ class TreeOverlay:
         members = self._neighbourhood.members(neighbour) if known else None
         return [] if self._loads.take(neighbour, report, members, now) else self._ignore("report")
 
+    def _change_neighbours(self, neighbours: Sequence[GatewayId], now: float) -> list[OverlayEffect]:
+        """A primary link was moved (section 6): other neighbours, and what they tell."""
+        before = self._map
+        self._neighbours = tuple(neighbours)
+        self._others = _others(self._neighbours)
+        self._neighbourhood.set_neighbours(self._neighbours)
+        self._up &= set(neighbours)
+        self._down &= set(neighbours)
+        self._told = {target: told for target, told in self._told.items() if target in self._others}
+        return [*self._remap(before, now), *self._tell_all()]
+
+    def _keep_off(self, path: Sequence[GatewayId], now: float) -> list[OverlayEffect]:
+        """Have no soft links that touch a path (section 6: those that bypass the gateway that moves)."""
+        self._path = frozenset(path)
+        woven = self._weaving.keep_off(self._touching(), now)
+        self._rewire()
+        return [*woven]
+
+    def _touching(self) -> list[GatewayId]:
+        """Return the gateways to which a link would touch the path."""
+        if self._map.us in self._path:
+            return list(self._map.gateways)
+        path = self._map.vector(self._path)
+        return [each for number, each in enumerate(self._map.gateways) if self._map.ways[number] & path]
+
     def _ignore(self, reason: str) -> list[OverlayEffect]:
         name = f"overlay_ignored_{reason}"
         self.counters[name] = self.counters.get(name, 0) + 1
@@ -175,11 +221,11 @@ class TreeOverlay:
             return []
         if up:
             self._up.add(gateway)
-            self._router.set_down(gateway, down=False)
+            self._set_down(gateway, down=False)
             self._told.pop(gateway, None)  # it may have lost what we said
             return self._tell_all()
         self._up.discard(gateway)
-        self._router.set_down(gateway, down=True)
+        self._set_down(gateway, down=True)
         # A crashed neighbour comes back: its side stays on the map. Meanwhile it is gone around.
         woven = self._weaving.bypass(self._map, self._router.down, now)
         self._rewire()
@@ -241,11 +287,17 @@ class TreeOverlay:
             return []
         self._loads.forget_but(self._map)
         woven = self._weaving.remap(self._map, now)
+        if self._path:
+            woven += self._weaving.keep_off(self._touching(), now)
         self._rewire()
         return [*woven, AnchorsChanged()]
 
     def _rewire(self) -> None:
-        self._router.set_map(self._map, self._weaving.up(), self._weaving.profiled())
+        self._router.set_map(self._map, self._weaving.up(), self._weaving.profiled(), self._down)
+
+    def _set_down(self, gateway: GatewayId, *, down: bool) -> None:
+        (self._down.add if down else self._down.discard)(gateway)
+        self._router.set_down(self._down)
 
     def _tell_all(self) -> list[OverlayEffect]:
         """Tell each neighbour that is there what it does not know yet."""
@@ -268,3 +320,9 @@ class TreeOverlay:
         self._router.check()
         self._weaving.check(self._map)
         assert self._router.working.master is self._map
+
+
+def _others(neighbours: Sequence[GatewayId]) -> dict[GatewayId | None, tuple[GatewayId, ...]]:
+    """Return where what came from a neighbour, or from here, travels on."""
+    everybody: dict[GatewayId | None, tuple[GatewayId, ...]] = {None: tuple(neighbours)}
+    return everybody | {source: tuple(other for other in neighbours if other != source) for source in neighbours}

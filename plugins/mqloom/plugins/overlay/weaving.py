@@ -20,6 +20,7 @@ Ties go to the nearer gateway, then to the order of the map. Soft links around a
 before all others, at once and without regard to gain; what they displace is the worst.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,17 @@ class Weaving:
         self._banned: dict[GatewayId, float] = {}
         self._primary: dict[GatewayId, int] = {}
         """Publications of the primary links in the last period."""
+
+    def keep_off(self, gateways: Sequence[GatewayId], now: float) -> Effects:
+        """Have no link to these, and make none, until others are named."""
+        self._banned = {gateway: until for gateway, until in self._banned.items() if until != math.inf}
+        effects: Effects = []
+        for gateway in gateways:
+            if self._is_soft(gateway):
+                effects += self._close(gateway, now)
+            self._links.pop(gateway, None)
+            self._banned[gateway] = math.inf
+        return effects
 
     # ---- what there is -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,55 @@
+"""Other names for subscriptions on a link that was moved, so that two ways to one subscriber can stand side by side.
+
+Theory of operation. A gateway that moves is for a while linked to its old neighbour and to its new one. Whatever is
+wanted on its side is then announced both ways, and in the tables of everybody else these must be two subscriptions: a
+new way that is there before the old one goes, each to be withdrawn by itself, whoever crashes. So over the new link
+the gateway that moves uses other keys: one alias for what it announces there, another for what it hears there (its own
+announcements come round to it). Both follow from its name and the number of its move, so that it uses the same ones
+after a restart; and an alias of an alias is the name itself. The other side need not know.
+"""
+
+from hashlib import blake2b
+from typing import Final
+
+from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.messages import Announce, Established, Message, Withdraw
+
+BITS: Final = 62
+"""Of a number that are changed: it stays within its bounds."""
+
+
+class Aliases:
+    """The keys on one moved link, as they are told there and as they are called here."""
+
+    def __init__(self, mover: GatewayId, number: int) -> None:
+        digest = blake2b(f"{number} {mover}".encode(), digest_size=16).digest()
+        self._ours = int.from_bytes(digest[:8]) >> (64 - BITS)
+        self._theirs = int.from_bytes(digest[8:]) >> (64 - BITS)
+
+    def outgoing(self, message: Message) -> Message:
+        """Return a message as it is told there."""
+        match message:
+            case Announce():
+                return Announce(_other(message.key, self._ours), message.topics, message.where, message.anchor)
+            case Withdraw():
+                return Withdraw(_other(message.key, self._ours))
+            case Established():
+                return Established(_other(message.key, self._theirs), message.complete)
+            case _:
+                return message
+
+    def incoming(self, message: Message) -> Message:
+        """Return a message from there as it is meant here."""
+        match message:
+            case Announce():
+                return Announce(_other(message.key, self._theirs), message.topics, message.where, message.anchor)
+            case Withdraw():
+                return Withdraw(_other(message.key, self._theirs))
+            case Established():
+                return Established(_other(message.key, self._ours), message.complete)
+            case _:
+                return message
+
+
+def _other(key: SubscriptionKey, change: int) -> SubscriptionKey:
+    return SubscriptionKey(key.gateway, key.epoch, key.number ^ change)

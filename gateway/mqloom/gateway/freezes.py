@@ -1,0 +1,196 @@
+"""Leave to move a primary link, and soft links that keep off its path (paper 001, section 6: preparation and initiation).
+
+Theory of operation. While a gateway moves, the primary network has a cycle: the path from it over its old neighbour to
+its new one, and the new link. Publications go both ways around it, and whoever gets one twice must not wait for itself.
+So no soft link may touch the path, and no other move may be near. The gateway that moves asks everybody from where a
+soft link could reach the path; the question goes out over primary links and the answers come back, as those of a flush
+do. Whoever agrees closes its soft links that touch the path, opens no others, and agrees to no other move until this
+one is over. So everybody near is a coordinator, and none is needed whose crash would matter: two moves that are near
+each other meet somebody who agrees to one of them only.
+
+The new neighbour takes the gateway on before it agrees, and keeps that.
+
+    event                                  then
+    asked, and we have agreed to another   refuse
+    asked, and somebody is out of reach    refuse: we cannot ask there
+    asked                                  keep off, ask further
+    all have agreed, soft links are gone   agree
+    one refuses, or is lost                refuse
+    thawed, or FREEZE_S later              over
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from mqloom.core.ids import GatewayId
+from mqloom.core.limits import FREEZE_S
+from mqloom.core.messages import Freeze, Frozen, Thaw
+from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.soft_links import SoftLinks
+
+
+@dataclass(slots=True)
+class _Agreement:
+    """The move that we have agreed to, or may still."""
+
+    freeze: Freeze
+    asked_by: GatewayId | None
+    waiting: set[GatewayId]
+    until: float
+    adoption: Literal["not ours", "wanted", "asked", "kept"]
+    answer: str | None = None
+    """The problem, or nothing; None as long as somebody is waited for."""
+
+    @property
+    def name(self) -> tuple[GatewayId, int]:
+        return self.freeze.mover, self.freeze.number
+
+
+class Freezes:
+    """What one gateway has agreed to."""
+
+    def __init__(
+        self,
+        gateway: GatewayId,
+        overlay: GuardedOverlay,
+        soft_links: SoftLinks,
+        outbox: Outbox,
+        tell_overlay: Callable[[OverlayEvent, float], None],
+        journal: Journal,
+    ) -> None:
+        self._gateway = gateway
+        self._overlay = overlay
+        self._soft_links = soft_links
+        self._outbox = outbox
+        self._tell_overlay = tell_overlay
+        self._journal = journal
+        self._reachable: set[GatewayId] = set()
+        self._agreed: _Agreement | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no move is under way near us."""
+        return self._agreed is None
+
+    def ask(self, freeze: Freeze, now: float) -> None:
+        """Ask for a move of our own; `answer` is what has become of it."""
+        assert self._agreed is None
+        self._begin(freeze, None, now)
+
+    def asked(self, sender: GatewayId, freeze: Freeze, now: float) -> None:
+        """A neighbour asks for somebody's move."""
+        agreed = self._agreed
+        if agreed is not None and agreed.name == (freeze.mover, freeze.number):
+            self._reply(sender, freeze, "it came by twice: is there a cycle in the primary network?")
+        elif agreed is not None or freeze.mover == self._gateway:
+            who = self._gateway if agreed is None else agreed.freeze.mover
+            self._reply(sender, freeze, f"{self._gateway} has agreed to a move of {who}: try again when it is over")
+        else:
+            self._begin(freeze, sender, now)
+
+    def answered(self, sender: GatewayId, frozen: Frozen) -> None:
+        """A neighbour answers for everybody behind it."""
+        agreed = self._agreed
+        if agreed is not None and agreed.name == (frozen.mover, frozen.number) and sender in agreed.waiting:
+            agreed.waiting.discard(sender)
+            if frozen.problem:
+                self._conclude(agreed, frozen.problem)
+
+    @property
+    def answer(self) -> str | None:
+        """What has become of our own question: a problem, or nothing; None as long as it is open."""
+        assert self._agreed is not None and self._agreed.asked_by is None
+        return self._agreed.answer
+
+    def to_adopt(self) -> Freeze | None:
+        """Return the move, once, whose gateway is to be our neighbour; `adopted` says that this is kept."""
+        agreed = self._agreed
+        if agreed is None or agreed.adoption != "wanted" or not self._is_settled(agreed):
+            return None
+        agreed.adoption = "asked"
+        return agreed.freeze
+
+    def adopted(self, mover: GatewayId) -> None:
+        """It is kept that a gateway is our neighbour."""
+        if self._agreed is not None and self._agreed.freeze.mover == mover:
+            self._agreed.adoption = "kept"
+
+    def settle(self) -> None:
+        """Answer, when everybody has and the soft links that touch the path are gone."""
+        agreed = self._agreed
+        if agreed is not None and agreed.adoption in ("not ours", "kept") and self._is_settled(agreed):
+            self._conclude(agreed, "")
+
+    def end(self, now: float) -> None:
+        """Our own move is over."""
+        agreed = self._agreed
+        if agreed is not None and agreed.asked_by is None:
+            self._over(Thaw(*agreed.name, agreed.freeze.hops_left), None, now)
+
+    def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
+        """Somebody's move is over."""
+        if self._agreed is not None and self._agreed.name == (thaw.mover, thaw.number):
+            self._over(thaw, sender, now)
+
+    def reach(self, neighbour: GatewayId) -> None:
+        """A neighbour can be asked from now on."""
+        self._reachable.add(neighbour)
+
+    def lose(self, neighbour: GatewayId) -> None:
+        """A neighbour is out of reach."""
+        self._reachable.discard(neighbour)
+        agreed = self._agreed
+        if agreed is not None and agreed.answer is None and neighbour in (agreed.asked_by, *agreed.waiting):
+            self._conclude(agreed, f"{self._gateway} has lost {neighbour} meanwhile")
+
+    def wake(self, now: float) -> None:
+        """Agree to others when nothing more is heard of a move."""
+        if self._agreed is not None and now >= self._agreed.until:
+            self._agreed = None
+            self._tell_overlay(MoveOver(), now)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `wake` must be called."""
+        return None if self._agreed is None else self._agreed.until
+
+    def _begin(self, freeze: Freeze, asked_by: GatewayId | None, now: float) -> None:
+        targets = self._overlay.spread(asked_by) if freeze.hops_left else ()
+        adoption: Literal["wanted", "not ours"] = "wanted" if freeze.path[-1] == self._gateway else "not ours"
+        problem = next(
+            (f"{self._gateway} does not reach {each}" for each in targets if each not in self._reachable), ""
+        )
+        if problem:
+            if asked_by is not None:
+                self._reply(asked_by, freeze, problem)
+                return
+            targets = ()
+        agreed = _Agreement(freeze, asked_by, set(targets), now + FREEZE_S, adoption, problem or None)
+        self._agreed = agreed
+        self._tell_overlay(MoveNear(freeze.path), now)
+        further = Freeze(freeze.mover, freeze.number, freeze.path, max(freeze.hops_left - 1, 0))
+        for target in targets:
+            self._outbox.post(target, [further])
+
+    def _is_settled(self, agreed: _Agreement) -> bool:
+        return agreed.answer is None and not agreed.waiting and not self._soft_links.are_closing
+
+    def _conclude(self, agreed: _Agreement, problem: str) -> None:
+        agreed.answer = problem
+        if agreed.asked_by is not None:
+            self._reply(agreed.asked_by, agreed.freeze, problem)
+
+    def _reply(self, target: GatewayId, freeze: Freeze, problem: str) -> None:
+        self._outbox.post(target, [Frozen(freeze.mover, freeze.number, problem)])
+
+    def _over(self, thaw: Thaw, sender: GatewayId | None, now: float) -> None:
+        self._agreed = None
+        further = Thaw(thaw.mover, thaw.number, max(thaw.hops_left - 1, 0))
+        for target in self._overlay.spread(sender) if thaw.hops_left else ():
+            if target in self._reachable:
+                self._outbox.post(target, [further])
+        self._tell_overlay(MoveOver(), now)

@@ -1,0 +1,392 @@
+"""The move of a primary link: a gateway leaves a neighbour for another one (paper 001, section 6, the delta-move).
+
+Theory of operation. A is to leave N for B. The path N, ..., B is the primary way between them. Until the last moment
+the old network is complete, from then on the new one is; whatever is lost or crashes in between, nobody misses anything.
+
+    step       phase of the paper  what happens                                          it ends when
+    ASKING     preparation         keep, on our broker, that B is none of ours           our broker has it
+    FREEZING   initialisation      ask everybody near (`freezes`); B takes us on         all have agreed
+    LINKING    update              link to B: wishes go both ways, by aliases            both have said everything
+    SWEEPING   update              send Passed by B along the path                       it comes back from N
+    SETTLING   update              finish what N gave us before that, and all flushes    all is done
+    HOLDING    update              hold what is for N; send Passed by N along the path   it comes back from B, and N
+                                                                                         has taken care of everything
+    KEEPING    wrap-up             keep, on our broker, that B is our neighbour, not N   our broker has it
+    LEAVING    wrap-up             what was held goes to B; tell N                       N has heard it, or is lost
+
+What comes to us. In LINKING everybody on the path learns a second way to our side, and keeps the first. Passed goes
+behind the news, and behind publications: when it has come by, everything that was sent by the old way alone has come.
+From then on all that N has for us comes by B as well. So N may drop it when we part; if N's copy came first, both wait
+for us (`custody`).
+
+What we send. It goes to N until we keep the new place, and to B after that; never, in part, to both. Before that, what
+went to N has been taken care of, and Passed has come behind it over the whole path, so that nothing is parked there:
+what is newer, and comes by B, overtakes nothing. If a flush comes by, holding ends, and begins again behind it.
+
+Anything that goes wrong up to HOLDING ends the move where it began: so does a crash of ours, for what is kept still
+says N. After KEEPING the new place is kept, and so is that we have parted from N, which hears it when it asks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from mqloom.core.effects import PublishLocally
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, MOVE_S, PATH_MAX
+from mqloom.core.messages import Freeze, Parting, Passed
+from mqloom.core.records import MoveAnswer, Order, PlaceLink
+from mqloom.gateway.custody import Duty
+from mqloom.gateway.interfaces import NeighbourTold
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.links import LinkState
+from mqloom.gateway.neighbours import Neighbours
+
+LEAVE_S: Final = 15.0
+"""How long the old neighbour may take to hear that we have parted; then it hears it when it asks."""
+
+BODIES_MAX: Final = 16
+"""What the overlay of a neighbour to be has told, kept for ours; past that the first is forgotten."""
+
+
+class Step(Enum):
+    """How far a move has come; the table on top of the file has what happens."""
+
+    ASKING = auto()
+    FREEZING = auto()
+    LINKING = auto()
+    SWEEPING = auto()
+    SETTLING = auto()
+    HOLDING = auto()
+    KEEPING = auto()
+    LEAVING = auto()
+
+
+@dataclass(slots=True)
+class Move:
+    """One move of ours."""
+
+    client: ClientId | None
+    order: Order
+    path: tuple[GatewayId, ...]
+    """Ourselves, the old neighbour, ..., the new one."""
+    link: PlaceLink
+    until: float
+    step: Step = Step.ASKING
+    is_kept: bool = False
+    """Whether our broker has what we asked it to keep last."""
+    round: int = 0
+    is_passed: bool = False
+    before: list[Duty] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    @property
+    def old(self) -> GatewayId:
+        """The neighbour that we leave."""
+        return self.path[1]
+
+    @property
+    def new(self) -> GatewayId:
+        """The neighbour to which we go."""
+        return self.path[-1]
+
+
+class Moves:
+    """The moves of one gateway, one at a time; and what others' moves ask of it."""
+
+    def __init__(
+        self,
+        gateway: GatewayId,
+        neighbours: Neighbours,
+        keep: Callable[[PublishLocally, Callable[[], None]], None],
+        answer: Callable[[ClientId, MoveAnswer], None],
+        journal: Journal,
+    ) -> None:
+        self._gateway = gateway
+        self._neighbours = neighbours
+        self._keep = keep
+        self._answer = answer
+        self._journal = journal
+        self._move: Move | None = None
+        self._parting: dict[GatewayId, None] = {}
+        self._hold_until = 0.0
+
+    # ---- our own move --------------------------------------------------------------------------------------------
+
+    def order(self, client: ClientId | None, order: Order, now: float) -> None:
+        """Begin a move, or say why not."""
+        path = (self._gateway, *self._neighbours.overlay.way_to(order.move_to))
+        problem = self._problem(order, path)
+        if problem:
+            self._journal.refuse("moves_refused", "order", problem)
+            self._say(client, MoveAnswer(answer="stayed", number=order.number, problem=problem))
+            return
+        places = self._neighbours.places
+        number = places.number + 1
+        self._move = Move(client, order, path, PlaceLink(order.move_to, number, True), now + MOVE_S)
+        places.part(order.move_to, number)
+        self._keep_place(self._move, places.record())
+        self._enter(self._move, Step.ASKING)
+
+    def _problem(self, order: Order, path: tuple[GatewayId, ...]) -> str:
+        parts = self._neighbours
+        new = order.move_to
+        if self._move is not None or not parts.freezes.is_free:
+            return "a move is under way here or near: try again when it is over"
+        if not parts.overlay.reach:
+            return "the overlay of this gateway keeps no map: choose strategy S1, S2 or SH"
+        if new in parts.links or new == self._gateway:
+            return f"{new} is a neighbour of {self._gateway} already" if new in parts.links else "it is itself"
+        if not 3 <= len(path) <= PATH_MAX:
+            return f"{new} is not on the map of {self._gateway}: a move goes {parts.overlay.reach} hops at most"
+        if parts.links[path[1]].state is not LinkState.UP:
+            return f"the link to {path[1]} is down: what waits for it must arrive first"
+        return ""
+
+    def tend(self, now: float) -> None:
+        """Go on as far as possible, after whatever has happened."""
+        self._adopt(now)
+        self._neighbours.freezes.settle()
+        while self._move is not None and self._go_on(self._move, now):
+            pass
+
+    def _go_on(self, move: Move, now: float) -> bool:
+        """Do the next step, if it is time; whether it was."""
+        problem = self._trouble(move, now)
+        if problem:
+            self._stay(move, problem, now)
+            return True
+        parts = self._neighbours
+        match move.step:
+            case Step.ASKING:
+                if not move.is_kept:
+                    return False
+                if not parts.freezes.is_free:
+                    self._stay(move, "another gateway near moves: try again when that is over", now)
+                    return True
+                hops = min(2 * parts.overlay.reach, CONTROL_HOPS_MAX)
+                parts.freezes.ask(Freeze(self._gateway, move.link.number, move.path, hops), now)
+                self._enter(move, Step.FREEZING)
+            case Step.FREEZING:
+                if parts.freezes.answer is None:
+                    return False
+                parts.overlay.stand_in, parts.overlay.joining = {move.new: move.old}, move.new
+                parts.traffic.part((move.old, move.new))
+                parts.add(move.link, now, is_known=False)
+                self._enter(move, Step.LINKING)
+            case Step.LINKING:
+                if not (parts.traffic.has_heard(move.new) and move.new in parts.told_synced):
+                    return False
+                if not parts.traffic.pass_on(move.new, self._passed(move, is_back=True)):
+                    return False  # it is not clear yet
+                self._enter(move, Step.SWEEPING)
+            case Step.SWEEPING:
+                if not move.is_passed:
+                    return False
+                move.before = parts.traffic.open_from(move.old)
+                self._enter(move, Step.SETTLING)
+            case Step.SETTLING:
+                is_done = all(not duty.claims for duty in move.before)
+                if not is_done or not parts.flushes.is_calm:
+                    return False
+                move.round += 1
+                move.is_passed = False
+                if not parts.traffic.pass_on(move.old, self._passed(move, is_back=False)):
+                    return False
+                parts.traffic.hold(move.old)
+                self._hold_until = now + HOLD_S
+                self._enter(move, Step.HOLDING)
+            case Step.HOLDING:
+                return self._look_whether_held(move, now)
+            case Step.KEEPING:
+                if not move.is_kept:
+                    return False
+                self._switch(move, now)
+            case Step.LEAVING:
+                link = parts.links[move.old]
+                if link.state is LinkState.UP and not link.is_silent and now < move.until:
+                    return False
+                self._leave(move, now)
+        return True
+
+    def _look_whether_held(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        is_calm = parts.flushes.is_calm and parts.traffic.is_clear(move.old)
+        if not is_calm or now >= self._hold_until:
+            parts.traffic.release(move.old)
+            self._enter(move, Step.SETTLING)
+            return True
+        if not move.is_passed or parts.links[move.old].held:
+            return False
+        self._keep_place(move, parts.places.record_after(move.old, move.link))
+        self._enter(move, Step.KEEPING)
+        return True
+
+    def _trouble(self, move: Move, now: float) -> str:
+        """Return for what reason a move cannot go on; nothing from KEEPING on."""
+        parts = self._neighbours
+        if move.step in (Step.KEEPING, Step.LEAVING):
+            return ""
+        if now >= move.until:
+            return f"it took longer than {MOVE_S:g} s: it was {move.step.name.lower()}"
+        if parts.links[move.old].state is not LinkState.UP:
+            return f"the link to {move.old} was lost"
+        if move.step is Step.FREEZING and parts.freezes.answer:
+            return parts.freezes.answer
+        if move.step.value > Step.LINKING.value and parts.links[move.new].state is not LinkState.UP:
+            return f"the link to {move.new} was lost"
+        return ""
+
+    def _switch(self, move: Move, now: float) -> None:
+        """The new place is kept: from here on the new network counts."""
+        parts = self._neighbours
+        parts.places.swap(move.old, move.link)
+        parts.overlay.stand_in, parts.overlay.joining = {move.old: move.new}, None
+        parts.change_overlay(now)
+        parts.stand(move.new, now)
+        for body in move.bodies:
+            parts.tell_overlay(NeighbourTold(move.new, body), now)
+        parts.traffic.divert(move.old, move.new)
+        parts.forget_wishes(move.old, now)
+        parts.routes.anchor_again()
+        parts.flushes.reach(move.new)
+        parts.freezes.reach(move.new)
+        parts.outbox.post(move.old, [Parting(move.link.number)])
+        move.until = now + LEAVE_S
+        self._enter(move, Step.LEAVING)
+
+    def _leave(self, move: Move, now: float) -> None:
+        parts = self._neighbours
+        parts.drop(move.old, now)
+        parts.overlay.stand_in = {}
+        parts.traffic.part(())
+        self._journal.counters.add("moves_made")
+        self._end(move, MoveAnswer(answer="moved", number=move.order.number), now)
+
+    def _stay(self, move: Move, problem: str, now: float) -> None:
+        """Give up: the old network was complete all the time."""
+        parts = self._neighbours
+        if move.step is Step.HOLDING:
+            parts.traffic.release(move.old)
+        if move.new in parts.links:
+            parts.forget_wishes(move.new, now)
+            parts.drop(move.new, now)  # it asks, and hears that we have parted
+            parts.overlay.stand_in, parts.overlay.joining = {}, None
+            parts.traffic.part(())
+        self._journal.refuse("moves_refused", move.step.name.lower(), problem)
+        self._end(move, MoveAnswer(answer="stayed", number=move.order.number, problem=problem), now)
+
+    def _end(self, move: Move, answer: MoveAnswer, now: float) -> None:
+        self._move = None
+        self._neighbours.freezes.end(now)
+        self._say(move.client, answer)
+
+    def passed(self, passed: Passed, sender: GatewayId) -> None:
+        """Send on what goes along a path; ours has come back if it is the one that we wait for."""
+        place = passed.place
+        path = passed.path
+        if place >= len(path) or path[place] != self._gateway or (place and path[place - 1] != sender):
+            self._journal.refuse("moves_refused", "path", f"{sender} sent on what is not for us")
+            return
+        move = self._move
+        if place + 1 < len(path):
+            further = Passed(passed.mover, passed.number, passed.round, path, place + 1)
+            self._neighbours.traffic.pass_on(path[place + 1], further)  # if not, its gateway waits in vain, and stays
+        elif move is not None and (passed.number, passed.round) == (move.link.number, move.round):
+            move.is_passed = True
+
+    def told(self, neighbour: GatewayId, body: bytes) -> bool:
+        """Keep what a neighbour to be tells our overlay; whether it is one."""
+        move = self._move
+        if move is None or self._neighbours.overlay.joining != neighbour:
+            return False
+        move.bodies = [*move.bodies, body][-BODIES_MAX:]
+        return True
+
+    def is_going_to(self, gateway: GatewayId) -> bool:
+        """Whether somebody may become our neighbour soon: it may know that before we do."""
+        return self._move is not None and self._move.new == gateway
+
+    def is_leaving(self, neighbour: GatewayId) -> bool:
+        """Whether we have left a neighbour, and only say our last words there."""
+        return self._move is not None and self._move.step is Step.LEAVING and self._move.old == neighbour
+
+    def is_new(self, neighbour: GatewayId) -> bool:
+        """Whether a neighbour is one to be, of which the overlay does not know yet."""
+        return self._neighbours.overlay.joining == neighbour
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tend` must be called."""
+        move = self._move
+        if move is None or move.step is Step.KEEPING:
+            return None
+        return min(move.until, self._hold_until) if move.step is Step.HOLDING else move.until
+
+    # ---- the moves of others -------------------------------------------------------------------------------------
+
+    def _adopt(self, now: float) -> None:
+        """Take on a gateway that moves to us, and keep that before we agree."""
+        parts = self._neighbours
+        freeze = parts.freezes.to_adopt()
+        if freeze is None:
+            return
+        mover = freeze.mover
+        if mover not in parts.links:
+            parts.places.add(PlaceLink(mover, freeze.number))
+            parts.add(PlaceLink(mover, freeze.number), now)
+        else:  # from a move of before, of whose end we have not heard
+            parts.places.add(PlaceLink(mover, freeze.number))
+        self._keep(parts.places.record(), lambda: parts.freezes.adopted(mover))
+
+    def parted(self, neighbour: GatewayId, number: int) -> None:
+        """A neighbour is none any more, by its move of this number."""
+        if self._neighbours.places.is_over(neighbour, number) and not self._is_involved(neighbour):
+            self._parting[neighbour] = None
+
+    def _is_involved(self, neighbour: GatewayId) -> bool:
+        return self._move is not None and neighbour == self._move.old and self._move.step is Step.LEAVING
+
+    def drop_parted(self, now: float) -> None:
+        """End the links of those who have parted; their last words have been acknowledged."""
+        parts = self._neighbours
+        while self._parting:
+            neighbour = next(iter(self._parting))
+            del self._parting[neighbour]
+            if self._move is not None and neighbour in (self._move.old, self._move.new):
+                self._stay(self._move, f"{neighbour} has parted from us", now)
+            if neighbour not in parts.links:
+                continue
+            parts.places.remove(neighbour)
+            parts.effects += parts.links[neighbour].last_ack(now)
+            parts.forget_wishes(neighbour, now)
+            parts.drop(neighbour, now)
+            parts.change_overlay(now)
+            self._keep(parts.places.record(), lambda: None)
+            self._journal.tell("info", f"{neighbour} has moved away: it is no neighbour any more")
+
+    # ---- small parts ---------------------------------------------------------------------------------------------
+
+    def _passed(self, move: Move, *, is_back: bool) -> Passed:
+        way = move.path[1:]
+        path = (*reversed(way), self._gateway) if is_back else (*way, self._gateway)
+        return Passed(self._gateway, move.link.number, move.round, path, 0)
+
+    def _keep_place(self, move: Move, record: PublishLocally) -> None:
+        move.is_kept = False
+
+        def kept() -> None:
+            move.is_kept = True
+
+        self._keep(record, kept)
+
+    def _enter(self, move: Move, step: Step) -> None:
+        move.step = step
+        text = step.name.lower()
+        self._journal.tell("info", f"moving from {move.old} to {move.new}: {text}")
+        self._say(move.client, MoveAnswer(answer="moving", number=move.order.number, step=text))
+
+    def _say(self, client: ClientId | None, answer: MoveAnswer) -> None:
+        if client is not None:
+            self._answer(client, answer)

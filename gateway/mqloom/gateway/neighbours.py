@@ -1,0 +1,106 @@
+"""Neighbours that come and go while a gateway runs: the beginning and the end of a primary link, in all its parts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mqloom.core.effects import CloseLink, Effect, OpenLink
+from mqloom.core.ids import Conversation, GatewayId
+from mqloom.core.messages import Message
+from mqloom.core.records import PlaceLink
+from mqloom.gateway.aliases import Aliases
+from mqloom.gateway.flushes import Flushes
+from mqloom.gateway.freezes import Freezes
+from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.interfaces import LinkStood, OverlayEvent
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.links import Link, LinkState
+from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.places import Places
+from mqloom.gateway.routes import Routes
+from mqloom.gateway.soft_links import SoftLinks
+from mqloom.gateway.traffic import Traffic
+
+
+@dataclass(kw_only=True)
+class Neighbours:
+    """The primary links of one gateway, in all parts that know of them."""
+
+    gateway: GatewayId
+    epoch: int
+    links: dict[GatewayId, Link]
+    places: Places
+    routes: Routes
+    traffic: Traffic
+    flushes: Flushes
+    freezes: Freezes
+    soft_links: SoftLinks
+    overlay: GuardedOverlay
+    outbox: Outbox
+    tell_overlay: Callable[[OverlayEvent, float], None]
+    journal: Journal
+    told_synced: set[GatewayId] = field(default_factory=set)
+    """Those to whom we have said everything."""
+    aliases: dict[GatewayId, Aliases] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+
+    def read(self, data: bytes, now: float) -> None:
+        """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
+        if data:
+            self.places.read(data)
+            for neighbour in [each for each in self.links if each not in self.places.links]:
+                self.routes.drop_neighbour(neighbour)
+                self.drop(neighbour, now)
+            for link in self.places.links.values():
+                if link.gateway not in self.links:
+                    self.add(link, now, is_known=False)
+            self.change_overlay(now)
+        self.effects = [CloseLink(neighbour=former, is_primary=True) for former in self.places.former]
+        self.effects += [OpenLink(neighbour=neighbour, is_primary=True) for neighbour in self.links]
+
+    def add(self, link: PlaceLink, now: float, *, is_known: bool = True) -> None:
+        """Begin a link; the overlay knows of it unless it is one that is only about to be."""
+        neighbour = link.gateway
+        first = Conversation(self.epoch, self.soft_links.next_number(neighbour))
+        self.links[neighbour] = Link(self.gateway, neighbour, first, now, self.journal)
+        if link.is_ours:
+            self.aliases[neighbour] = Aliases(self.gateway, link.number)
+        self.traffic.add_neighbour(neighbour)
+        self.effects.append(OpenLink(neighbour=neighbour, is_primary=True))
+        if is_known:
+            self.change_overlay(now)
+        self.routes.add_neighbour(neighbour)
+
+    def forget_wishes(self, neighbour: GatewayId, now: float) -> None:
+        """Route nothing over a link any more; it may still say its last words."""
+        self.routes.drop_neighbour(neighbour)
+        self.flushes.lose(neighbour, now)
+        self.freezes.lose(neighbour)
+
+    def drop(self, neighbour: GatewayId, now: float) -> None:
+        """End a link, with all that was for it: whoever wants that gets it another way."""
+        self.traffic.drop_neighbour(neighbour)
+        link = self.links.pop(neighbour)
+        self.soft_links.begin_at(neighbour, link.next_number)
+        self.told_synced.discard(neighbour)
+        self.aliases.pop(neighbour, None)
+        self.effects.append(CloseLink(neighbour=neighbour, is_primary=True))
+
+    def change_overlay(self, now: float) -> None:
+        """Tell the overlay who the neighbours are, and which of them are there."""
+        named = [each for each in self.places.links if each in self.links]
+        self.tell_overlay(self.overlay.set_neighbours(named), now)
+
+    def stand(self, neighbour: GatewayId, now: float) -> None:
+        """Tell the overlay of a link that has come up before it was the overlay's."""
+        if self.links[neighbour].state is LinkState.UP:
+            self.tell_overlay(LinkStood(neighbour, up=True), now)
+
+    def outgoing(self, neighbour: GatewayId, messages: list[Message]) -> list[Message]:
+        """Return messages as they are told over a link."""
+        aliases = self.aliases.get(neighbour)
+        return messages if aliases is None else [aliases.outgoing(message) for message in messages]
+
+    def drain(self) -> list[Effect]:
+        """Return what is to be done."""
+        effects, self.effects = self.effects, []
+        return effects

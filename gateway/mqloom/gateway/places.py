@@ -1,0 +1,119 @@
+"""Where a gateway stands in the primary network: its neighbours, since when, and from whom it has parted.
+
+The configuration names the neighbours; moves change them. What they are then is kept as a retained message on our own
+broker, so that a gateway that crashes comes back in the old network or in the new one. The record always says what is
+to be done after a crash: while a gateway tries to move, its new neighbour stands among those it has parted from, and
+is told so if it asks.
+
+Moves are numbered so that whoever takes part in a later one knows a larger number: a gateway's next number is one more
+than any that it has heard of.
+"""
+
+from collections.abc import Sequence
+
+from mqloom.core import layout
+from mqloom.core.effects import PublishLocally
+from mqloom.core.errors import RecordError
+from mqloom.core.ids import GatewayId
+from mqloom.core.limits import PARTED_EVERY_S, PARTED_MAX
+from mqloom.core.records import Place, PlaceLink, decode_place, encode_place
+from mqloom.gateway.journal import Journal
+
+
+class Places:
+    """The primary links of one gateway, as they are kept."""
+
+    def __init__(self, gateway: GatewayId, configured: Sequence[GatewayId], journal: Journal) -> None:
+        self._gateway = gateway
+        self._configured = tuple(configured)
+        self._journal = journal
+        self.number = 0
+        """The largest number of a move that we have heard of."""
+        self.links = {each: PlaceLink(each) for each in configured}
+        self._parted: dict[GatewayId, int] = {}
+        self._tell_at: dict[GatewayId, float] = {}
+        self.former: dict[GatewayId, None] = {}
+        """Those that were neighbours, and are not any more."""
+
+    def read(self, data: bytes) -> None:
+        """Take what an earlier life of ours has kept, if it is of this configuration."""
+        try:
+            place = decode_place(data)
+        except RecordError as error:
+            self._journal.refuse("places_refused", "malformed", f"what was kept of our neighbours: {error}")
+            return
+        if place.configured != self._configured:
+            text = "the links in the configuration have changed since one was moved: the configuration counts"
+            self._journal.refuse("places_refused", "configuration", text)
+            return
+        self.number = place.number
+        self.links = {link.gateway: link for link in place.links if link.gateway != self._gateway}
+        self._parted = dict(place.parted)
+        self.former = dict.fromkeys(place.former)
+
+    def heard_of(self, number: int) -> None:
+        """Somebody uses this number."""
+        self.number = max(self.number, number)
+
+    def add(self, link: PlaceLink) -> None:
+        """A gateway is a neighbour from now on."""
+        self.heard_of(link.number)
+        self.links[link.gateway] = link
+        self._parted.pop(link.gateway, None)
+        self.former.pop(link.gateway, None)
+
+    def remove(self, gateway: GatewayId) -> None:
+        """A gateway is no neighbour any more."""
+        self.links.pop(gateway, None)
+        if len(self.former) >= PARTED_MAX:
+            del self.former[next(iter(self.former))]
+        self.former[gateway] = None
+
+    def part(self, gateway: GatewayId, number: int) -> None:
+        """A gateway may believe itself our neighbour, and is not, by a move of ours."""
+        self.heard_of(number)
+        self._parted.pop(gateway, None)
+        if len(self._parted) >= PARTED_MAX:
+            del self._parted[next(iter(self._parted))]
+        self._parted[gateway] = number
+
+    def has_parted(self, gateway: GatewayId) -> bool:
+        """Whether somebody may believe itself our neighbour, and is not."""
+        return gateway in self._parted and gateway not in self.links
+
+    def parted_from(self, gateway: GatewayId, now: float) -> int:
+        """Return by which move we have parted from one who speaks to us, if it is time to say so; else 0."""
+        if not self.has_parted(gateway) or now < self._tell_at.get(gateway, now):
+            return 0
+        self._tell_at[gateway] = now + PARTED_EVERY_S
+        return self._parted[gateway]
+
+    def is_over(self, gateway: GatewayId, number: int) -> bool:
+        """Whether a neighbour that has parted by a move of this number means the link that we have."""
+        link = self.links.get(gateway)
+        return link is not None and number >= link.number
+
+    def record(self) -> PublishLocally:
+        """Return what is to be kept now."""
+        place = Place(
+            number=self.number,
+            configured=self._configured,
+            links=tuple(self.links.values()),
+            parted=dict(self._parted),
+            former=tuple(self.former),
+        )
+        return PublishLocally(topic=layout.place(self._gateway), payload=encode_place(place), qos=1, retain=True)
+
+    def record_after(self, old: GatewayId, new: PlaceLink) -> PublishLocally:
+        """Return what is to be kept when one link has taken the place of another."""
+        after = Places(self._gateway, self._configured, self._journal)
+        after.number, after.links = self.number, dict(self.links)
+        after._parted, after.former = dict(self._parted), dict(self.former)
+        after.swap(old, new)
+        return after.record()
+
+    def swap(self, old: GatewayId, new: PlaceLink) -> None:
+        """Let one link take the place of another."""
+        self.remove(old)
+        self.add(new)
+        self.part(old, new.number)
