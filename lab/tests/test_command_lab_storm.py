@@ -20,6 +20,7 @@ def run_report(seed: int, findings: list[str]) -> RunReport:
         subscribers=2,
         publications=10,
         faults=["link-cut"],
+        moves=0,
         virtual_s=60.0,
         hops=100,
         expected=20,

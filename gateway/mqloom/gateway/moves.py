@@ -317,6 +317,11 @@ class Moves:
         return self._neighbours.overlay.joining == neighbour
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether a move of ours is under way."""
+        return self._move is not None
+
+    @property
     def deadline(self) -> float | None:
         """When `tend` must be called."""
         move = self._move
@@ -359,7 +364,7 @@ class Moves:
             if neighbour not in parts.links:
                 continue
             parts.places.remove(neighbour)
-            parts.effects += parts.links[neighbour].last_ack(now)
+            parts.soft_links.orders += parts.links[neighbour].last_ack(now)
             parts.forget_wishes(neighbour, now)
             parts.drop(neighbour, now)
             parts.change_overlay(now)

@@ -41,7 +41,6 @@ class Neighbours:
     told_synced: set[GatewayId] = field(default_factory=set)
     """Those to whom we have said everything."""
     aliases: dict[GatewayId, Aliases] = field(default_factory=dict)
-    effects: list[Effect] = field(default_factory=list)
 
     def read(self, data: bytes, now: float) -> None:
         """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
@@ -50,12 +49,15 @@ class Neighbours:
             for neighbour in [each for each in self.links if each not in self.places.links]:
                 self.routes.drop_neighbour(neighbour)
                 self.drop(neighbour, now)
+            self.change_overlay(now)
             for link in self.places.links.values():
                 if link.gateway not in self.links:
-                    self.add(link, now, is_known=False)
-            self.change_overlay(now)
-        self.effects = [CloseLink(neighbour=former, is_primary=True) for former in self.places.former]
-        self.effects += [OpenLink(neighbour=neighbour, is_primary=True) for neighbour in self.links]
+                    self.add(link, now)
+        orders: list[Effect] = [CloseLink(neighbour=former, is_primary=True) for former in self.places.former]
+        self.soft_links.orders = [
+            *orders,
+            *(OpenLink(neighbour=neighbour, is_primary=True) for neighbour in self.links),
+        ]
 
     def add(self, link: PlaceLink, now: float, *, is_known: bool = True) -> None:
         """Begin a link; the overlay knows of it unless it is one that is only about to be."""
@@ -65,7 +67,7 @@ class Neighbours:
         if link.is_ours:
             self.aliases[neighbour] = Aliases(self.gateway, link.number)
         self.traffic.add_neighbour(neighbour)
-        self.effects.append(OpenLink(neighbour=neighbour, is_primary=True))
+        self.soft_links.orders.append(OpenLink(neighbour=neighbour, is_primary=True))
         if is_known:
             self.change_overlay(now)
         self.routes.add_neighbour(neighbour)
@@ -83,7 +85,7 @@ class Neighbours:
         self.soft_links.begin_at(neighbour, link.next_number)
         self.told_synced.discard(neighbour)
         self.aliases.pop(neighbour, None)
-        self.effects.append(CloseLink(neighbour=neighbour, is_primary=True))
+        self.soft_links.orders.append(CloseLink(neighbour=neighbour, is_primary=True))
 
     def change_overlay(self, now: float) -> None:
         """Tell the overlay who the neighbours are, and which of them are there."""
@@ -99,8 +101,3 @@ class Neighbours:
         """Return messages as they are told over a link."""
         aliases = self.aliases.get(neighbour)
         return messages if aliases is None else [aliases.outgoing(message) for message in messages]
-
-    def drain(self) -> list[Effect]:
-        """Return what is to be done."""
-        effects, self.effects = self.effects, []
-        return effects

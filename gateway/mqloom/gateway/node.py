@@ -627,13 +627,12 @@ class Node:
                 assert isinstance(wave, Flush | Flushed)
                 if neighbour in self._links:
                     self._traffic.post_wave(neighbour, wave)
-        effects += self._neighbours.drain()
+        effects += self._soft_links.drain(now)
         posted, urgent = self._outbox.drain(), self._urgent.drain()
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
             messages = self._neighbours.outgoing(neighbour, posted.get(neighbour, []))
             effects += link.pack(messages, self._traffic.take(neighbour), now)
-        effects += self._soft_links.drain(now)
         effects += self._traffic.drain(now)
         effects += self._guests.drain(now)
         acks = (link.pack_ack(now) for link in self._links.values())
@@ -661,6 +660,11 @@ class Node:
         return [*effects, *self._journal.drain()]
 
     # ---- looking in ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a primary link of ours is being moved."""
+        return self._moves.is_under_way
 
     def link_states(self) -> dict[GatewayId, LinkState]:
         """Return how each link stands."""

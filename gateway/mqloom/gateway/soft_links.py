@@ -260,7 +260,8 @@ class SoftLinks:
         self._reopen: dict[GatewayId, None] = {}  # while an earlier link there still finishes
         self._told: set[GatewayId] = set()
         self._returned: list[tuple[GatewayId, Entry]] = []
-        self._effects: list[Effect] = []
+        self.orders: list[Effect] = []
+        """Connections to be opened and closed, those of primary links among them: in the order of what happened."""
         self._numbers: dict[GatewayId, tuple[int, int]] = {}  # of an earlier link: its next conversation, its mark
         self._next_deadline: float | None = None
 
@@ -276,7 +277,7 @@ class SoftLinks:
             return
         number, posted = self._numbers.get(peer, (0, 0))
         self._links[peer] = SoftLink(self._gateway, peer, Conversation(self._epoch, number), posted, self._journal)
-        self._effects.append(OpenLink(neighbour=peer))
+        self.orders.append(OpenLink(neighbour=peer))
         self._stirred[peer] = None
 
     def close(self, peer: GatewayId, now: float) -> None:
@@ -346,15 +347,15 @@ class SoftLinks:
             link.end()
             self._take_returned(peer, link)
             self._numbers[peer] = link.next_number, link.mark
-            self._effects.append(CloseLink(neighbour=peer))
+            self.orders.append(CloseLink(neighbour=peer))
             if self._reopen.pop(peer, False) is None:
                 self.open(peer)
 
     def drain(self, now: float) -> list[Effect]:
         """Return what is to be done."""
+        effects, self.orders = self.orders, []
         if not self._stirred:
-            return []
-        effects, self._effects = self._effects, []
+            return effects
         stirred, self._stirred = self._stirred, {}
         for peer in stirred:
             if peer in self._links:

@@ -110,7 +110,9 @@ def _moves(plan: Plan, moments: Sequence[float]) -> tuple[MovePlan, ...]:
     for _ in range(randomness.choice((0, 0, 0, 1, 2, 4))):
         near = randomness.choice((0.1, 0.5, 2.0, plan.length_s))
         at = max(START_S + 1, randomness.choice(moments) + randomness.uniform(-near, near))
-        gateway, to = randomness.sample(plan.gateways, 2)
+        gateway = randomness.choice(plan.gateways)
+        others = [each for each in plan.gateways if each != gateway and each not in plan.neighbours[gateway]]
+        to = randomness.choice(others or plan.gateways)
         moves.append(MovePlan(at=round(at, 3), gateway=gateway, to=to))
     return tuple(sorted(moves, key=lambda move: move.at))
 

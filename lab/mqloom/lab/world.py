@@ -260,6 +260,8 @@ class World:
         for endpoint in gateway.endpoints():
             if not endpoint.is_up or endpoint.pending:
                 yield f"gateway {name}: {_state(endpoint)}"
+        if node.is_moving:
+            yield f"gateway {name}: is moving a primary link"
         for neighbour, state in node.link_states().items():
             if state is not LinkState.UP:
                 yield f"gateway {name}: link to {neighbour} is {state.name}"
