@@ -14,6 +14,8 @@ the old network is complete, from then on the new one is; whatever is lost or cr
     KEEPING    wrap-up             keep, on our broker, that B is our neighbour, not N   our broker has it
     LEAVING    wrap-up             what was held goes to B; tell N                       N has heard it, or is lost
 
+If it cannot be, LEAVING is from B.
+
 What comes to us. In LINKING everybody on the path learns a second way to our side, and keeps the first. Passed goes
 behind the news, and behind publications: when it has come by, everything that was sent by the old way alone has come.
 From then on all that N has for us comes by B as well. So N may drop it when we part; if N's copy came first, both wait
@@ -30,7 +32,7 @@ says N. After KEEPING the new place is kept, and so is that we have parted from 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Literal
 
 from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import ClientId, GatewayId
@@ -79,6 +81,8 @@ class Move:
     round: int = 0
     is_passed: bool = False
     before: list[Duty] = field(default_factory=list)
+    problem: str = ""
+    """For which we stay where we are."""
     bodies: list[bytes] = field(default_factory=list)
 
     @property
@@ -90,6 +94,11 @@ class Move:
     def new(self) -> GatewayId:
         """The neighbour to which we go."""
         return self.path[-1]
+
+    @property
+    def leaving(self) -> GatewayId:
+        """The one from which we part in the end."""
+        return self.new if self.problem else self.old
 
 
 class Moves:
@@ -111,6 +120,17 @@ class Moves:
         self._move: Move | None = None
         self._parting: dict[GatewayId, None] = {}
         self._hold_until = 0.0
+        self._steps = {
+            Step.ASKING: self._ask,
+            Step.FREEZING: self._link,
+            Step.LINKING: self._sweep,
+            Step.SWEEPING: self._settle,
+            Step.SETTLING: self._hold,
+            Step.HOLDING: self._keep_new,
+            Step.KEEPING: self._switch_if_kept,
+            Step.LEAVING: self._leave,
+        }
+        """What ends each step, and begins the next."""
 
     # ---- our own move --------------------------------------------------------------------------------------------
 
@@ -157,70 +177,79 @@ class Moves:
         if problem:
             self._stay(move, problem, now)
             return True
-        parts = self._neighbours
-        match move.step:
-            case Step.ASKING:
-                if not move.is_kept:
-                    return False
-                if not parts.freezes.is_free:
-                    self._stay(move, "another gateway near moves: try again when that is over", now)
-                    return True
-                hops = min(2 * parts.overlay.reach, CONTROL_HOPS_MAX)
-                parts.freezes.ask(Freeze(self._gateway, move.link.number, move.path, hops), now)
-                self._enter(move, Step.FREEZING)
-            case Step.FREEZING:
-                if parts.freezes.answer is None:
-                    return False
-                parts.overlay.stand_in, parts.overlay.joining = {move.new: move.old}, move.new
-                parts.traffic.part((move.old, move.new))
-                parts.add(move.link, now, is_known=False)
-                self._enter(move, Step.LINKING)
-            case Step.LINKING:
-                if not (parts.traffic.has_heard(move.new) and move.new in parts.told_synced):
-                    return False
-                if not parts.traffic.pass_on(move.new, self._passed(move, is_back=True)):
-                    return False  # it is not clear yet
-                self._enter(move, Step.SWEEPING)
-            case Step.SWEEPING:
-                if not move.is_passed:
-                    return False
-                move.before = parts.traffic.open_from(move.old)
-                self._enter(move, Step.SETTLING)
-            case Step.SETTLING:
-                is_done = all(not duty.claims for duty in move.before)
-                if not is_done or not parts.flushes.is_calm:
-                    return False
-                move.round += 1
-                move.is_passed = False
-                if not parts.traffic.pass_on(move.old, self._passed(move, is_back=False)):
-                    return False
-                parts.traffic.hold(move.old)
-                self._hold_until = now + HOLD_S
-                self._enter(move, Step.HOLDING)
-            case Step.HOLDING:
-                return self._look_whether_held(move, now)
-            case Step.KEEPING:
-                if not move.is_kept:
-                    return False
-                self._switch(move, now)
-            case Step.LEAVING:
-                link = parts.links[move.old]
-                if link.state is LinkState.UP and not link.is_silent and now < move.until:
-                    return False
-                self._leave(move, now)
-        return True
+        return self._steps[move.step](move, now)
 
-    def _look_whether_held(self, move: Move, now: float) -> bool:
+    def _ask(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        if not move.is_kept:
+            return False
+        if not parts.freezes.is_free:
+            self._stay(move, "another gateway near moves: try again when that is over", now)
+            return True
+        hops = min(2 * parts.overlay.reach, CONTROL_HOPS_MAX)
+        parts.freezes.ask(Freeze(self._gateway, move.link.number, move.path, hops), now)
+        return self._enter(move, Step.FREEZING)
+
+    def _link(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        if parts.freezes.answer is None:
+            return False
+        parts.overlay.stand_in, parts.overlay.joining = {move.new: move.old}, move.new
+        parts.traffic.part((move.old, move.new))
+        parts.add(move.link, now, is_known=False)
+        return self._enter(move, Step.LINKING)
+
+    def _sweep(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        if not (parts.traffic.has_heard(move.new) and move.new in parts.told_synced):
+            return False
+        if not parts.traffic.pass_on(move.new, self._passed(move, is_back=True)):
+            return False  # it is not clear yet
+        return self._enter(move, Step.SWEEPING)
+
+    def _settle(self, move: Move, now: float) -> bool:
+        if not move.is_passed:
+            return False
+        move.before = self._neighbours.traffic.open_from(move.old)
+        return self._enter(move, Step.SETTLING)
+
+    def _hold(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        if any(duty.claims for duty in move.before) or not parts.flushes.is_calm:
+            return False
+        move.round += 1
+        move.is_passed = False
+        if not parts.traffic.pass_on(move.old, self._passed(move, is_back=False)):
+            return False
+        parts.traffic.hold(move.old)
+        self._hold_until = now + HOLD_S
+        return self._enter(move, Step.HOLDING)
+
+    def _keep_new(self, move: Move, now: float) -> bool:
         parts = self._neighbours
         is_calm = parts.flushes.is_calm and parts.traffic.is_clear(move.old)
         if not is_calm or now >= self._hold_until:
             parts.traffic.release(move.old)
-            self._enter(move, Step.SETTLING)
-            return True
+            return self._enter(move, Step.SETTLING)
         if not move.is_passed or parts.links[move.old].held:
             return False
         self._keep_place(move, parts.places.record_after(move.old, move.link))
-        self._enter(move, Step.KEEPING)
+        return self._enter(move, Step.KEEPING)
+
+    def _switch_if_kept(self, move: Move, now: float) -> bool:
+        if move.is_kept:
+            self._switch(move, now)
+        return move.is_kept
+
+    def _leave(self, move: Move, now: float) -> bool:
+        parts = self._neighbours
+        link = parts.links[move.leaving]
+        if link.state is LinkState.UP and not link.is_silent and now < move.until:
+            return False
+        parts.drop(move.leaving, now)
+        parts.overlay.stand_in = {}
+        parts.traffic.part(())
+        self._end(move, now)
         return True
 
     def _trouble(self, move: Move, now: float) -> str:
@@ -248,39 +277,38 @@ class Moves:
         for body in move.bodies:
             parts.tell_overlay(NeighbourTold(move.new, body), now)
         parts.traffic.divert(move.old, move.new)
-        parts.forget_wishes(move.old, now)
+        self._part(move, now)
         parts.routes.anchor_again()
         parts.flushes.reach(move.new)
         parts.freezes.reach(move.new)
-        parts.outbox.post(move.old, [Parting(move.link.number)])
-        move.until = now + LEAVE_S
-        self._enter(move, Step.LEAVING)
-
-    def _leave(self, move: Move, now: float) -> None:
-        parts = self._neighbours
-        parts.drop(move.old, now)
-        parts.overlay.stand_in = {}
-        parts.traffic.part(())
-        self._journal.counters.add("moves_made")
-        self._end(move, MoveAnswer(answer="moved", number=move.order.number), now)
 
     def _stay(self, move: Move, problem: str, now: float) -> None:
         """Give up: the old network was complete all the time."""
         parts = self._neighbours
+        self._journal.refuse("moves_refused", move.step.name.lower(), problem)
         if move.step is Step.HOLDING:
             parts.traffic.release(move.old)
-        if move.new in parts.links:
-            parts.forget_wishes(move.new, now)
-            parts.drop(move.new, now)  # it asks, and hears that we have parted
-            parts.overlay.stand_in, parts.overlay.joining = {}, None
-            parts.traffic.part(())
-        self._journal.refuse("moves_refused", move.step.name.lower(), problem)
-        self._end(move, MoveAnswer(answer="stayed", number=move.order.number, problem=problem), now)
+        move.problem = problem
+        if move.new not in parts.links:
+            self._end(move, now)
+            return
+        parts.overlay.joining = None
+        self._part(move, now)
 
-    def _end(self, move: Move, answer: MoveAnswer, now: float) -> None:
+    def _part(self, move: Move, now: float) -> None:
+        """Say farewell to one of the two; if it does not hear that, it hears it when it asks."""
+        self._neighbours.forget_wishes(move.leaving, now)
+        said = self._neighbours.links[move.leaving].pack([Parting(move.link.number)], (), now)
+        self._neighbours.soft_links.orders += said
+        move.until = now + LEAVE_S
+        self._enter(move, Step.LEAVING)
+
+    def _end(self, move: Move, now: float) -> None:
         self._move = None
         self._neighbours.freezes.end(now)
-        self._say(move.client, answer)
+        self._journal.counters.add("moves_made", amount=not move.problem)
+        word: Literal["moved", "stayed"] = "stayed" if move.problem else "moved"
+        self._say(move.client, MoveAnswer(answer=word, number=move.order.number, problem=move.problem))
 
     def passed(self, passed: Passed, sender: GatewayId) -> None:
         """Send on what goes along a path; ours has come back if it is the one that we wait for."""
@@ -310,7 +338,7 @@ class Moves:
 
     def is_leaving(self, neighbour: GatewayId) -> bool:
         """Whether we have left a neighbour, and only say our last words there."""
-        return self._move is not None and self._move.step is Step.LEAVING and self._move.old == neighbour
+        return self._move is not None and self._move.step is Step.LEAVING and self._move.leaving == neighbour
 
     def is_new(self, neighbour: GatewayId) -> bool:
         """Whether a neighbour is one to be, of which the overlay does not know yet."""
@@ -347,11 +375,8 @@ class Moves:
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""
-        if self._neighbours.places.is_over(neighbour, number) and not self._is_involved(neighbour):
+        if self._neighbours.places.is_over(neighbour, number) and not self.is_leaving(neighbour):
             self._parting[neighbour] = None
-
-    def _is_involved(self, neighbour: GatewayId) -> bool:
-        return self._move is not None and neighbour == self._move.old and self._move.step is Step.LEAVING
 
     def drop_parted(self, now: float) -> None:
         """End the links of those who have parted; their last words have been acknowledged."""
@@ -359,8 +384,9 @@ class Moves:
         while self._parting:
             neighbour = next(iter(self._parting))
             del self._parting[neighbour]
-            if self._move is not None and neighbour in (self._move.old, self._move.new):
-                self._stay(self._move, f"{neighbour} has parted from us", now)
+            if self._move is not None and neighbour in self._move.path[1:]:
+                self._parting[neighbour] = None  # when our own move is over
+                return
             if neighbour not in parts.links:
                 continue
             parts.places.remove(neighbour)
@@ -386,11 +412,12 @@ class Moves:
 
         self._keep(record, kept)
 
-    def _enter(self, move: Move, step: Step) -> None:
+    def _enter(self, move: Move, step: Step) -> bool:
         move.step = step
         text = step.name.lower()
         self._journal.tell("info", f"moving from {move.old} to {move.new}: {text}")
         self._say(move.client, MoveAnswer(answer="moving", number=move.order.number, step=text))
+        return True
 
     def _say(self, client: ClientId | None, answer: MoveAnswer) -> None:
         if client is not None:

@@ -240,6 +240,8 @@ class Node:
 
     def _receive(self, event: FramesReceived, now: float) -> None:
         link = self._links.get(event.sender)
+        if link is None and event.urgent and self._neighbours.places.has_parted(event.sender):
+            event = FramesReceived(sender=event.sender, frames=event.frames[:1])
         if link is None and (event.urgent or self._is_stranger(event.sender)):
             reason = "stranger"
             text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
