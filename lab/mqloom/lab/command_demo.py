@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
+from mqloom.core.command_numbers import positive_number
 from mqloom.lab.demo import SETTLE_S, Demo, running_demo
 from mqloom.lab.demo_parts import wait_for
 from mqloom.lab.demo_view import summary, view
@@ -25,11 +26,11 @@ RATE_MAX = 200
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument(
-        "--seconds", type=_number_up_to(86_400), metavar="S", help="end by itself after so many seconds of publishing"
+        "--seconds", type=positive_number(86_400), metavar="S", help="end by itself after so many seconds of publishing"
     )
     parser.add_argument(
         "--rate",
-        type=_number_up_to(RATE_MAX),
+        type=positive_number(RATE_MAX),
         default=40.0,
         metavar="R",
         help="quotes a second, all publishers together (40)",
@@ -54,18 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(json.dumps(verdict) if arguments.json else summary(verdict))  # noqa: T201 - a command's answer
     return 1 if verdict["lost"] or verdict["duplicated"] or verdict["unasked"] else 0
-
-
-def _number_up_to(most: float) -> Callable[[str], float]:
-    """Return a reader of numbers over 0 and up to a bound."""
-
-    def read(text: str) -> float:
-        number = float(text)
-        if not 0 < number <= most:
-            raise argparse.ArgumentTypeError(f"must be over 0 and at most {most:,}, not {text}")
-        return number
-
-    return read
 
 
 def _part(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from mqloom.core.command_numbers import whole_number
 from mqloom.lab.broken import BROKEN
 from mqloom.lab.exhaust import Report, run_exhaust
 from mqloom.lab.small_scope import DEEP, QUICK
@@ -16,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument("--deep", action="store_true", help="the larger scopes too: takes many minutes")
     parser.add_argument("--only", default="", metavar="TEXT", help="only scopes with this in their names")
-    parser.add_argument("--states", type=_states, metavar="N", help="stop in each scope after so many states")
+    parser.add_argument("--states", type=whole_number(), metavar="N", help="stop in each scope after so many states")
     parser.add_argument("--broken", choices=tuple(BROKEN), help="with gateways that are broken in this way")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write what led to a finding into a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
@@ -67,10 +68,3 @@ def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
 def _tell(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
-
-
-def _states(text: str) -> int:
-    count = int(text.replace(",", "").replace("_", ""))
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{count:,} is less than 1")
-    return count
