@@ -107,9 +107,13 @@ async def _publish(
 
 @contextlib.contextmanager
 def _screen(console: Console, demo: Demo, arguments: argparse.Namespace) -> Iterator[Callable[[float | None], None]]:
-    """Give a function that shows how things stand; it shows nothing where nobody looks."""
+    """Give a function that shows how things stand: nothing where nobody looks, into a pipe or file only the end."""
     if arguments.json:
         yield lambda seconds_left: None
+        return
+    if not console.is_terminal:
+        yield lambda seconds_left: None
+        console.print(view(demo, 0.0))
         return
     with Live(view(demo, arguments.seconds), console=console, auto_refresh=False) as live:
         yield lambda seconds_left: live.update(view(demo, seconds_left), refresh=True)
