@@ -3,11 +3,13 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from mqloom.core.command_numbers import whole_number
+from mqloom.core.errors import LocalError
 from mqloom.lab.broken import BROKEN
 from mqloom.lab.exhaust import Report, run_exhaust
 from mqloom.lab.small_scope import DEEP, QUICK
@@ -24,8 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Search every scope up to the first finding; 1 if there is one."""
+    """Search every scope up to the first finding; 1 if there is one, or if not everything was tried."""
     scopes = [scope for scope in (QUICK + DEEP if arguments.deep else QUICK) if arguments.only in scope.name]
+    if not scopes:
+        hint = "" if arguments.deep else "; --deep has more"
+        raise LocalError(f"--only {arguments.only!r}: no scope has this in its name{hint}")
     broken = BROKEN.get(arguments.broken)
     reports: list[Report] = []
     for scope in scopes:
@@ -37,13 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
         if report.problem is not None:
             break
     found = next((report for report in reports if report.problem is not None), None)
+    ok = all(report.is_complete for report in reports)
     if arguments.json:
-        print(json.dumps({"ok": found is None, "scopes": msgspec.to_builtins(reports)}))  # noqa: T201 - the answer
-    elif not reports:
-        sys.stderr.write(f"no scope has {arguments.only!r} in its name\n")
+        print(json.dumps({"ok": ok, "scopes": msgspec.to_builtins(reports)}))  # noqa: T201 - the answer
     if found is not None:
         _show(found, arguments.trace, is_quiet=arguments.json)
-    return 0 if reports and found is None else 1
+    elif not arguments.json:
+        sys.stdout.write(f"{verdict(reports)}\n")
+    return 0 if ok else 1
 
 
 def line(report: Report) -> str:
@@ -54,6 +60,15 @@ def line(report: Report) -> str:
     )
     end = "" if report.is_complete or report.problem else "; not all, stopped here"
     return f"{report.scope}: {seen}{end}" + ("" if report.problem is None else f"\n    FOUND: {report.problem}")
+
+
+def verdict(reports: Sequence[Report]) -> str:
+    """Return what is told at the end, of scopes in which nothing was found."""
+    cut_short = sum(not report.is_complete for report in reports)
+    scopes = f"{len(reports)} scopes" if len(reports) > 1 else "1 scope"
+    if cut_short:
+        return f"nothing found, but NOT everything was tried: --states stopped {cut_short} of {scopes}"
+    return f"nothing found: {scopes}, tried to the end"
 
 
 def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
