@@ -108,6 +108,18 @@ def test_everything_in_a_small_scope_is_told_as_shown() -> None:
     assert (dots, last) == ("...", verdict([complete] * len(QUICK)))
 
 
+def test_every_paper_that_is_named_is_listed_and_pages_link_to_the_list() -> None:
+    listed = set(re.findall(r"^\| (\d{3}) \|", (ROOT / "docs" / "papers.md").read_text("utf-8"), re.MULTILINE))
+    assert len(listed) == 5
+    files = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*/mqloom/**/*.py"), *ROOT.glob("*/tests/*.py")]
+    texts = {path: path.read_text("utf-8") for path in files}
+    named = {path: set(re.findall(r"paper (\d{3})", text, re.IGNORECASE)) for path, text in texts.items()}
+    assert set().union(*named.values()) <= listed
+    pages = [path for path, numbers in named.items() if numbers and path.suffix == ".md" and path.stem != "papers"]
+    assert len(pages) >= 4
+    assert [path.name for path in pages if "(papers.md)" not in texts[path]] == []
+
+
 def test_the_page_is_linked() -> None:
     assert "(docs/lab.md)" in (ROOT / "README.md").read_text("utf-8")
     assert "(docs/lab.md)" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")

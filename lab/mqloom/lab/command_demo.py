@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--overlay",
         choices=("S0", "S1", "S2", "SH"),
         default="S0",
-        help="the strategy of paper 001: with another than S0 soft links are woven while you look (S0)",
+        help="the strategy of soft links: with another than S0 soft links are woven while you look (S0)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
 
