@@ -69,7 +69,7 @@ async def _run(arguments: argparse.Namespace) -> dict[str, object] | None:
     console = Console(quiet=arguments.json)
 
     def tell(text: str) -> None:
-        console.print(text, style="dim")
+        console.print(text, style="dim", soft_wrap=True)  # what is to be copied stays in one line
 
     async with running_demo(arguments.seed, tell, arguments.overlay, _part(arguments)) as demo:
         if not stop.is_set():
