@@ -57,11 +57,13 @@ def test_an_answer_is_told_in_words() -> None:
         unheard=(ONE,),
         bypassed=(ONE,),
         left_out=4,
+        undecoded=("json: on 'a': it is no object",),
     )
     assert explain(ONE, answer).splitlines() == [
         "3 subscriptions known at ONE want it: 1 of its own clients",
         "  2 towards TWO",
         "  and more, towards 4 other gateways",
+        "not read by codec json: on 'a': it is no object",
         "1 copy leaves, by S2",
         "  to TWO over a soft link, serves TWO",
         "not yet heard from, so they get everything: ONE",

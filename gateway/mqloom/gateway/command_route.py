@@ -77,6 +77,7 @@ def explain(gateway: GatewayId, answer: RouteAnswer) -> str:
     lines += [f"  {count:,} towards {anchor}" for anchor, count in answer.anchors.items()]
     if answer.left_out:
         lines.append(f"  and more, towards {answer.left_out:,} other gateways")
+    lines += [f"not read by codec {problem}" for problem in answer.undecoded]
     rule = f"by {answer.strategy}" if answer.strategy else "by an overlay that gives no reasons"
     copies = "1 copy leaves" if len(answer.ways) == 1 else f"{len(answer.ways):,} copies leave"
     lines.append(f"{copies}, {rule}" if answer.ways else "no copy leaves")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqloom.core.errors import RecordError, TopicError
 from mqloom.core.ids import GatewayId
@@ -14,6 +14,9 @@ from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.traffic import Traffic
+
+UNDECODED_LENGTH_MAX: Final = 500
+"""Characters of what a codec says of a payload; more are cut off."""
 
 
 class Answering(NamedTuple):
@@ -52,7 +55,8 @@ class Answering(NamedTuple):
         return RouteAnswer(answer="refused", number=number, problem=problem)
 
     def _route(self, publication: Publication, number: int) -> RouteAnswer:
-        keys = self.traffic.wanted_by(publication)
+        with self.journal.setting_aside("payloads_undecodable") as undecoded:  # it is nobody's publication
+            keys = self.traffic.wanted_by(publication)
         wanted = Counter(self.routes.anchor_of(key) for key in keys)
         here = wanted.pop(None, 0)
         anchors = {anchor: count for anchor, count in sorted(wanted.items(), key=str) if anchor is not None}
@@ -75,6 +79,7 @@ class Answering(NamedTuple):
             unheard=tuple(unheard[:WAYS_MAX]),
             bypassed=tuple(explanation.bypassed[:WAYS_MAX]) if explanation is not None else (),
             left_out=max(0, len(anchors) - WAYS_MAX),
+            undecoded=tuple(problem[:UNDECODED_LENGTH_MAX] for problem in undecoded),
         )
 
     def _way(self, hop: GatewayId, serves: Sequence[GatewayId]) -> Way:
