@@ -4,8 +4,6 @@ import argparse
 import json
 import secrets
 import sys
-from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -14,24 +12,15 @@ from mqloom.core.errors import BrokerError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Question, RouteAnswer, decode_route, encode_question
 from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.visiting import visiting
 from mqloom.gateway.interfaces import BrokerAddress
 
-WAIT_S: Final = 5.0
-"""How long the broker, and then the gateway, is waited for."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument(
-        "-c",
-        "--configuration",
-        type=Path,
-        default=Path("federation.toml"),
-        metavar="FILE",
-        help="federation.toml where nothing is said",
-    )
+    add_configuration(parser)
     parser.add_argument("--at", required=True, metavar="BROKER", help="the broker where it would be published")
     parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic of the publication")
     parser.add_argument("--payload", default="", metavar="PAYLOAD", help="its payload")
