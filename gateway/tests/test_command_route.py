@@ -60,7 +60,7 @@ def test_an_answer_is_told_in_words() -> None:
         undecoded=("json: on 'a': it is no object",),
     )
     assert explain(ONE, answer).splitlines() == [
-        "3 subscriptions known at ONE want it: 1 of its own clients",
+        "at least 3 subscriptions known at ONE want it: 1 of its own clients",
         "  2 towards TWO",
         "  and more, towards 4 other gateways",
         "not read by codec json: on 'a': it is no object",
@@ -69,4 +69,7 @@ def test_an_answer_is_told_in_words() -> None:
         "not yet heard from, so they get everything: ONE",
         "down, so their copies wait, and they are bypassed where it can be: ONE",
     ]
-    assert explain(ONE, RouteAnswer(answer="route")).endswith("no copy leaves")
+    assert explain(ONE, RouteAnswer(answer="route", here=1)).splitlines() == [
+        "1 subscription known at ONE wants it: 1 of its own clients",
+        "no copy leaves",
+    ]

@@ -62,7 +62,10 @@ def ask(gateway: GatewayId, address: BrokerAddress, question: Question, wait_s: 
 def explain(gateway: GatewayId, answer: RouteAnswer) -> str:
     """Return the answer for people."""
     total = answer.here + sum(answer.anchors.values())
-    lines = [f"{total:,} subscriptions known at {gateway} want it: {answer.here:,} of its own clients"]
+    known = "1 subscription known" if total == 1 else f"{total:,} subscriptions known"
+    if answer.left_out:
+        known = f"at least {known}"
+    lines = [f"{known} at {gateway} {'wants' if total == 1 else 'want'} it: {answer.here:,} of its own clients"]
     lines += [f"  {count:,} towards {anchor}" for anchor, count in answer.anchors.items()]
     if answer.left_out:
         lines.append(f"  and more, towards {answer.left_out:,} other gateways")

@@ -61,7 +61,7 @@ class Answering(NamedTuple):
         here = wanted.pop(None, 0)
         anchors = {anchor: count for anchor, count in sorted(wanted.items(), key=str) if anchor is not None}
         unheard = self.traffic.unheard
-        targets = {*anchors, *unheard}
+        targets = sorted({*anchors, *unheard})
         explanation = self.overlay.explain(targets)
         if explanation is None:
             sides = {side for key in keys if (side := self.routes.source_of(key)) is not None}
