@@ -37,6 +37,8 @@ def test_a_running_gateway_says_where_a_publication_would_go(
         assert "0 subscriptions known at ONE want it" in capsys.readouterr().out
         assert main(["route", "-c", str(path), "--at", "ONE", "--topic", "else"]) == 1
         assert "only stocks/# take part" in capsys.readouterr().err
+        assert main(["route", "-c", str(path), "--at", "ONE", "--topic", "else", "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)["answer"] == "refused"
         assert drivers[ONE].node.counters.total("publications_in") == 0
         question = Question(number=1, topic="stocks/a")
         with pytest.raises(BrokerError, match=r"NOBODY does not answer within 0\.3 s; is it running"):

@@ -107,7 +107,29 @@ def test_neighbours_that_have_not_said_what_they_want_get_everything() -> None:
     assert [way.gateway for way in answer.ways] == [A, B]
 
 
-@pytest.mark.parametrize(("overlay", "failures"), [(Plain(), 0), (Lying(), 1)])
+class Rambling(Lying):
+    """An overlay whose reasons are not of the right types."""
+
+    def __init__(self, strategy: object = "S9", serves: object = (), bypassed: object = ()) -> None:
+        self.said = (strategy, serves, bypassed)
+
+    def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
+        strategy, serves, bypassed = self.said
+        return Explanation(strategy, None, (), (), {B: serves}, bypassed)  # type: ignore[arg-type, dict-item] # so it is
+
+
+@pytest.mark.parametrize(
+    ("overlay", "failures"),
+    [
+        (Plain(), 0),
+        (Lying(), 1),
+        (Rambling(strategy=7), 1),
+        (Rambling(serves=(5,)), 1),
+        (Rambling(serves=(object(),)), 1),
+        (Rambling(serves=None), 1),
+        (Rambling(bypassed=None), 1),
+    ],
+)
 def test_without_reasons_the_links_are_named_all_the_same(overlay: Overlay, failures: int) -> None:
     parts = parts_of(A, B)
     gate = Gate(

@@ -36,11 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise BrokerError(gateway, problems[gateway])
     payload = arguments.payload.encode(errors="surrogateescape")
     answer = ask(gateway, addresses[gateway], Question(number=1, topic=arguments.topic, payload=payload))
+    if arguments.json:
+        sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "refused":
+        sys.stdout.flush()
         sys.stderr.write(f"mqloom route: gateway {gateway} cannot say: {answer.problem}\n")
         return 1
-    text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False) if arguments.json else explain(gateway, answer)
-    sys.stdout.write(f"{text}\n")
+    if not arguments.json:
+        sys.stdout.write(f"{explain(gateway, answer)}\n")
     return 0
 
 
