@@ -47,3 +47,8 @@ def test_every_line_of_the_log_has_the_gateways_id(capsys: pytest.CaptureFixture
     logging.getLogger("elsewhere").warning("shown")
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(maxsplit=2)[2] for line in lines] == ["INFO    EDGE1 hello", "WARNING - shown"]
+
+
+def test_without_a_configuration_it_is_the_one_that_init_writes() -> None:
+    assert parse("--name", "A").configuration == Path("federation.toml")
+    assert parse("--name", "A", "--configuration", "x.toml").configuration == Path("x.toml")

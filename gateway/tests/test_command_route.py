@@ -37,6 +37,8 @@ def test_a_running_gateway_says_where_a_publication_would_go(
         assert "0 subscriptions known at ONE want it" in capsys.readouterr().out
         assert main(["route", "-c", str(path), "--at", "ONE", "--topic", "else"]) == 1
         assert "only stocks/# take part" in capsys.readouterr().err
+        assert main(["route", "-c", str(path), "--at", "ONE", "--topic", "else", "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)["answer"] == "refused"
         assert drivers[ONE].node.counters.total("publications_in") == 0
         question = Question(number=1, topic="stocks/a")
         with pytest.raises(BrokerError, match=r"NOBODY does not answer within 0\.3 s; is it running"):
@@ -57,14 +59,19 @@ def test_an_answer_is_told_in_words() -> None:
         unheard=(ONE,),
         bypassed=(ONE,),
         left_out=4,
+        undecoded=("json: on 'a': it is no object",),
     )
     assert explain(ONE, answer).splitlines() == [
-        "3 subscriptions known at ONE want it: 1 of its own clients",
+        "at least 3 subscriptions known at ONE want it: 1 of its own clients",
         "  2 towards TWO",
         "  and more, towards 4 other gateways",
+        "not read by codec json: on 'a': it is no object",
         "1 copy leaves, by S2",
         "  to TWO over a soft link, serves TWO",
         "not yet heard from, so they get everything: ONE",
         "down, so their copies wait, and they are bypassed where it can be: ONE",
     ]
-    assert explain(ONE, RouteAnswer(answer="route")).endswith("no copy leaves")
+    assert explain(ONE, RouteAnswer(answer="route", here=1)).splitlines() == [
+        "1 subscription known at ONE wants it: 1 of its own clients",
+        "no copy leaves",
+    ]

@@ -48,7 +48,7 @@ def test_the_table_has_a_line_for_every_link() -> None:
         "A     C   soft       down      2             7  12.3",
         "A     D   candidate  -         3             0   0.5",
         "",
-        "federation shop: 1 gateways, strategy S2; links 1 primary, 1 soft, 1 candidate (each from one end)",
+        "federation shop: 1 gateway, strategy S2; links 1 primary, 1 soft, 1 candidate (each from one end)",
     ]
 
 
@@ -61,6 +61,7 @@ def test_programs_get_the_same() -> None:
     rows = as_rows(Gallery({A: PORTRAIT}, {B: "away"}))
     assert rows["strategies"] == {"A": "S2"}
     assert rows["problems"] == {"B": "away"}
+    assert rows["left_out"] == {"A": 0}
     assert isinstance(rows["links"], list)
     assert rows["links"][1] == {
         "from": "A", "to": "C", "kind": "soft", "up": False, "hops": 2, "publications": 7, "gain": 12.34

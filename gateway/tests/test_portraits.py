@@ -113,6 +113,25 @@ def test_a_change_too_soon_after_the_last_is_shown_when_it_is_time() -> None:
     assert [up(each) for each in portraits(gate.handle(Woke()))] == [{A: True, B: True}]
 
 
+class Counting(TreeOverlay):
+    """Counts how often it is asked to describe itself."""
+
+    asked = 0
+
+    def links(self) -> list[LinkReport]:
+        self.asked += 1
+        return list(super().links())
+
+
+def test_it_is_not_painted_more_often_when_nothing_comes_of_it() -> None:
+    overlay = Counting(US, (A, B))
+    painter = Painter(US, 1, {}, GuardedOverlay(US, overlay, (A, B), Journal(Counters())))
+    for second in range(11):
+        painter.note_change()
+        painter.drain(float(second))
+    assert overlay.asked == 3
+
+
 def test_it_asks_to_be_woken_for_a_change_that_has_to_wait() -> None:
     overlay = TreeOverlay(US, (A, B))
     journal = Journal(Counters())
@@ -170,6 +189,22 @@ def test_more_links_than_fit_are_left_out_and_counted() -> None:
     assert len(portrait.links) == PORTRAIT_LINKS_MAX
     assert portrait.left_out == 3
     assert portrait.strategy == "S9"
+
+
+def test_of_too_many_links_candidates_are_left_out_first_and_primary_ones_never() -> None:
+    names = [GatewayId(f"P{index}") for index in range(PORTRAIT_LINKS_MAX)]
+    overlay = Boasting([])
+    gate = Gate(showing(overlay)).up(A)
+    candidates = [LinkReport(name, "candidate", False, 2, 0, 0.0) for name in names]
+    overlay.reports = [
+        *candidates,
+        LinkReport(names[0], "soft", True, 2, 0, 0.0),
+        LinkReport(A, "primary", True, 1, 0, 0),
+    ]
+    portrait = shown(gate)
+    assert portrait is not None
+    assert [link.kind for link in portrait.links[:3]] == ["primary", "soft", "candidate"]
+    assert portrait.left_out == 2
 
 
 def test_the_largest_portrait_can_be_read() -> None:

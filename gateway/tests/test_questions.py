@@ -1,18 +1,19 @@
 """Questions about routes: answered like a publication would be, and nothing else happens."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, PublishLocally, SendFrame
+from mqloom.core.effects import Effect, Log, PublishLocally, SendFrame
 from mqloom.core.events import Asked
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import ID_LENGTH_MAX
 from mqloom.core.messages import Announce
+from mqloom.core.publication import Publication
 from mqloom.core.records import Question, RouteAnswer, Way, decode_route, encode_question
 from mqloom.core.subscription import Subscription
-from mqloom.gateway.interfaces import Content, Explanation, LinkReport, Overlay
+from mqloom.gateway.interfaces import Codec, Content, Explanation, LinkReport, Overlay
 from mqloom.gateway.node import NodeParts
 from mqloom.lab.gate import ANN, US, A, B, Gate, key, parts_of, with_two
 
@@ -74,13 +75,61 @@ def test_the_answer_says_who_wants_it_and_on_which_links_it_would_leave() -> Non
     assert ask(gate, about(b'{"x": 2}'))[0] == RouteAnswer(answer="route", number=7, strategy="S0", here=1)
 
 
+def failing(publication: Publication) -> Mapping[str, object]:
+    raise KeyError("forgotten")
+
+
+def test_a_payload_that_cannot_be_read_is_told_to_who_asked_and_counted_nowhere() -> None:
+    gate = with_two()
+    gate.record(ANN, {"one": ("a/#", "x > 1"), "all": ("a/#", "")})
+    before = gate.node.counters.snapshot()
+    answer, effects = ask(gate, about(b"{x"))
+    assert answer.here == 1
+    [problem] = answer.undecoded
+    assert problem.startswith("json: on 'a/b': ")
+    assert gate.node.counters.snapshot() == before
+    assert not any(isinstance(each, Log) for each in effects)
+    gate.publish(b"{x")
+    assert gate.node.counters.total("payloads_undecodable") == 1, "one that is published is counted all the same"
+
+
+def test_a_codecs_own_mistake_stays_one_but_no_payload_is_counted_for_it() -> None:
+    gate = Gate(parts_of(codecs=[("#", Codec("mine", failing))]))
+    answer, _ = ask(gate, about(b"{}"))
+    assert answer.undecoded == ("mine: on 'a/b': codec raised KeyError: 'forgotten'",)
+    counters = gate.node.counters
+    assert (counters.total("payloads_undecodable"), counters.total("plugin_failures")) == (0, 1)
+
+
 def test_neighbours_that_have_not_said_what_they_want_get_everything() -> None:
     answer, _ = ask(Gate(parts_of(A, B)), about(b"{}"))
     assert answer.unheard == (A, B)
     assert [way.gateway for way in answer.ways] == [A, B]
 
 
-@pytest.mark.parametrize(("overlay", "failures"), [(Plain(), 0), (Lying(), 1)])
+class Rambling(Lying):
+    """An overlay whose reasons are not of the right types."""
+
+    def __init__(self, strategy: object = "S9", serves: object = (), bypassed: object = ()) -> None:
+        self.said = (strategy, serves, bypassed)
+
+    def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
+        strategy, serves, bypassed = self.said
+        return Explanation(strategy, None, (), (), {B: serves}, bypassed)  # type: ignore[arg-type, dict-item] # so it is
+
+
+@pytest.mark.parametrize(
+    ("overlay", "failures"),
+    [
+        (Plain(), 0),
+        (Lying(), 1),
+        (Rambling(strategy=7), 1),
+        (Rambling(serves=(5,)), 1),
+        (Rambling(serves=(object(),)), 1),
+        (Rambling(serves=None), 1),
+        (Rambling(bypassed=None), 1),
+    ],
+)
 def test_without_reasons_the_links_are_named_all_the_same(overlay: Overlay, failures: int) -> None:
     parts = parts_of(A, B)
     gate = Gate(

@@ -23,7 +23,7 @@ def run(seed, quick, tell):
     tell(0.5, "half way")
     points = ((0.0, 0.0), (1.0, float(seed)))
     return Report(
-        rows=(exactly("side", seed % 2, 1),),
+        rows=(exactly("side", seed % 2, 1, bound=seed / 3, unit="coins"),),
         picture=Picture(x_label="x", panels=(Panel("y", (Curve("c", points),)),)) if quick else None,
     )
 
@@ -54,7 +54,17 @@ def test_a_reached_target_is_0_and_a_missed_one_1(mine: str, capsys: pytest.Capt
         "experiment": "coin",
         "seed": 2,
         "quick": False,
-        "rows": [{"name": "side", "paper": None, "ours": 0, "target": "1", "ok": False}],
+        "rows": [
+            {
+                "name": "side",
+                "paper": None,
+                "ours": 0,
+                "unit": "coins",
+                "bound": 0.666667,
+                "target": "1",
+                "ok": False,
+            }
+        ],
         "ok": False,
     }
     assert main(["lab", "run", mine, "--seed", "2"]) == 1

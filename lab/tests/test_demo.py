@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mqloom.core.command import main
 from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import Event
 from mqloom.gateway.node import Node
@@ -49,6 +50,14 @@ def test_everything_asked_for_arrives_once_over_half_the_links_at_most() -> None
     assert isinstance(verdict["forwarded"], int)
     assert 0 < verdict["forwarded"] <= 400
     assert "All is well" in summary(verdict)
+
+
+def test_into_a_pipe_the_command_writes_whole_lines_and_the_table_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds", "0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("MQLoom: five brokers" in line for line in lines) == 1
+    assert lines[lines.index("ending") - 1].endswith(" quotes published; 0 s left")
+    assert lines[-1] == "All is well."
 
 
 def test_a_gateway_that_drops_deliveries_is_found_out() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
 from mqloom.lab import command_lab_exhaust
 from mqloom.lab.broken import BROKEN
@@ -123,15 +124,29 @@ def run_command(*words: str) -> int:
 
 def test_the_command_tells_how_much_it_has_seen(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("--only", "2 wishes") == 0
-    told = capsys.readouterr().out
-    assert re.match(r"2 publications, 2 wishes, every order: \d+ states, \d+ transitions, \d+ times at rest", told)
+    first, last = capsys.readouterr().out.splitlines()
+    assert re.match(r"2 publications, 2 wishes, every order: \d+ states, \d+ transitions, \d+ times at rest", first)
+    assert last == "nothing found: 1 scope, tried to the end"
+
+
+def test_a_command_that_was_kept_from_trying_everything_says_so_and_ends_with_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command("--only", "2 publications,", "--states", "150") == 1
+    *scopes, last = capsys.readouterr().out.splitlines()
+    assert [line.endswith("; not all, stopped here") for line in scopes[:2]] == [True, False]
+    assert last == f"nothing found, but NOT everything was tried: --states stopped {len(scopes) - 1} of 6 scopes"
+    assert run_command("--only", "2 wishes", "--states", "50", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["ok"] is False
 
 
 def test_the_command_writes_what_led_to_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "trace.txt"
     words = ("--only", "every order", "--broken", "covering-without-anchors", "--trace", str(file))
     assert run_command(*words) == 1
-    assert "FOUND: c2 was never given p1" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "FOUND: c2 was never given p1" in told
+    assert "nothing found" not in told
     assert "p1 enter its broker" in file.read_text(encoding="utf-8")
 
 
@@ -143,5 +158,7 @@ def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_command_refuses_what_names_no_scope(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command("--only", "no such scope") == 1
-    assert "no such scope" in capsys.readouterr().err
+    assert main(["lab", "exhaust", "--only", "no such scope", "--json"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "mqloom lab: --only 'no such scope': no scope has this in its name; --deep has more\n"

@@ -53,7 +53,7 @@ def test_run_number_i_has_seed_s_plus_i_and_a_replay_tells_what_happened() -> No
     report, lines = replay(LIGHT)
     assert storm.reports == [report]
     assert report.seed == LIGHT
-    assert told[-1].startswith("1 runs, 0 failed")
+    assert told[-1].startswith("1 run, 0 failed: ")
     for text in ("gets p", "publishes p", "FAULT", "established", "PUBACK"):
         assert any(text in line for line in lines), text
 

@@ -16,6 +16,7 @@ from mqloom.client.connecting import Connection, Drive
 from mqloom.client.login import add_connection_options, login_of
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import Deliver, Note, Tell
+from mqloom.core.command_numbers import positive_number, whole_number
 from mqloom.core.errors import FilterError, LocalError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
@@ -48,8 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--qos", type=int, choices=(0, 1), default=1, help="1: what comes is acknowledged (%(default)s)"
     )
-    parser.add_argument("--count", type=_positive, metavar="N", help="end after this many publications")
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="end after this many seconds")
+    parser.add_argument("--count", type=whole_number(), metavar="N", help="end after this many publications")
+    parser.add_argument("--seconds", type=positive_number(), metavar="S", help="end after this many seconds")
     parser.add_argument("--json", action="store_true", help="print JSON, with ids, instead of topic and payload")
     add_connection_options(parser)
 
@@ -179,17 +180,3 @@ def _name(wish: Wish) -> str:
 def _say(text: str) -> None:
     sys.stderr.write(f"mqloom sub: {text}\n")
     sys.stderr.flush()
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
-    return number

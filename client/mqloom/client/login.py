@@ -4,6 +4,7 @@ import argparse
 import os
 from dataclasses import dataclass
 
+from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
 
 
@@ -26,7 +27,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which broker; `login_of` reads them."""
     group = parser.add_argument_group("the broker")
     group.add_argument("--host", default="127.0.0.1", help="where the broker listens (%(default)s)")
-    group.add_argument("--port", type=_port, default=1883, help="and on which port (%(default)s)")
+    group.add_argument("--port", type=whole_number(65_535), default=1883, help="and on which port (%(default)s)")
     group.add_argument("--username", default="", metavar="NAME", help="log in under this name")
     group.add_argument("--password-env", default="", metavar="VARIABLE", help="take the password from this variable")
 
@@ -40,10 +41,3 @@ def login_of(arguments: argparse.Namespace) -> BrokerLogin:
         raise LocalError("--password-env: a password needs a --username")
     password = os.environ[variable] if variable else ""
     return BrokerLogin(arguments.host, arguments.port, arguments.username, password)
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65_536:
-        raise ValueError
-    return port

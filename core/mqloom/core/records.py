@@ -129,6 +129,8 @@ class RouteAnswer(Struct, frozen=True, kw_only=True):
     bypassed: tuple[GatewayName, ...] = ()
     """Neighbours that are down: their copy waits, and whoever is beyond gets one directly, if there is a link."""
     left_out: Number = 0
+    undecoded: tuple[str, ...] = ()
+    """Codecs that cannot read the payload, each with what it says: for them it has no attributes."""
 
 
 class PlaceLink(Struct, frozen=True, array_like=True):

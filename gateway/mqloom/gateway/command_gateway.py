@@ -8,19 +8,13 @@ from pathlib import Path
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.assembly import build_driver
+from mqloom.gateway.command_options import add_configuration
 from mqloom.gateway.configuration_checks import load_federation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument(
-        "-c",
-        "--configuration",
-        type=Path,
-        default=Path("federation.toml"),
-        metavar="FILE",
-        help="federation.toml where nothing is said",
-    )
+    add_configuration(parser)
     parser.add_argument("--name", required=True, metavar="BROKER", help="the broker's id in the configuration")
     parser.add_argument("--verbose", action="store_true", help="log more than what matters to an operator")
 

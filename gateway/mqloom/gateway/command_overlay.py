@@ -4,20 +4,17 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Final
 
 from mqloom.core import layout
 from mqloom.core.ids import GatewayId
 from mqloom.core.plotting import check_plot
 from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.visiting import Visit, visiting
 from mqloom.gateway.overlay_plot import draw
 from mqloom.gateway.overlay_view import Gallery, as_rows, as_table, read_portrait
-
-WAIT_S: Final = 5.0
-"""How long brokers are waited for."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="subcommand", required=True)
     summary = "print every link with its state, its traffic of the last period and its gain"
     show = subparsers.add_parser("show", help=summary, description=summary)
-    show.add_argument(
-        "-c",
-        "--configuration",
-        type=Path,
-        default=Path("federation.toml"),
-        metavar="FILE",
-        help="federation.toml where nothing is said",
-    )
+    add_configuration(show)
     show.add_argument("--plot", type=Path, metavar="FILE", help="draw it too, into a .png, .svg or .pdf file")
     show.add_argument("--json", action="store_true", help="for programs: one object")
 

@@ -4,8 +4,6 @@ import argparse
 import json
 import secrets
 import sys
-from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -14,24 +12,15 @@ from mqloom.core.errors import BrokerError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Question, RouteAnswer, decode_route, encode_question
 from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.visiting import visiting
 from mqloom.gateway.interfaces import BrokerAddress
 
-WAIT_S: Final = 5.0
-"""How long the broker, and then the gateway, is waited for."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument(
-        "-c",
-        "--configuration",
-        type=Path,
-        default=Path("federation.toml"),
-        metavar="FILE",
-        help="federation.toml where nothing is said",
-    )
+    add_configuration(parser)
     parser.add_argument("--at", required=True, metavar="BROKER", help="the broker where it would be published")
     parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic of the publication")
     parser.add_argument("--payload", default="", metavar="PAYLOAD", help="its payload")
@@ -47,11 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise BrokerError(gateway, problems[gateway])
     payload = arguments.payload.encode(errors="surrogateescape")
     answer = ask(gateway, addresses[gateway], Question(number=1, topic=arguments.topic, payload=payload))
+    if arguments.json:
+        sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "refused":
+        sys.stdout.flush()
         sys.stderr.write(f"mqloom route: gateway {gateway} cannot say: {answer.problem}\n")
         return 1
-    text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False) if arguments.json else explain(gateway, answer)
-    sys.stdout.write(f"{text}\n")
+    if not arguments.json:
+        sys.stdout.write(f"{explain(gateway, answer)}\n")
     return 0
 
 
@@ -73,10 +65,14 @@ def ask(gateway: GatewayId, address: BrokerAddress, question: Question, wait_s: 
 def explain(gateway: GatewayId, answer: RouteAnswer) -> str:
     """Return the answer for people."""
     total = answer.here + sum(answer.anchors.values())
-    lines = [f"{total:,} subscriptions known at {gateway} want it: {answer.here:,} of its own clients"]
+    known = "1 subscription known" if total == 1 else f"{total:,} subscriptions known"
+    if answer.left_out:
+        known = f"at least {known}"
+    lines = [f"{known} at {gateway} {'wants' if total == 1 else 'want'} it: {answer.here:,} of its own clients"]
     lines += [f"  {count:,} towards {anchor}" for anchor, count in answer.anchors.items()]
     if answer.left_out:
         lines.append(f"  and more, towards {answer.left_out:,} other gateways")
+    lines += [f"not read by codec {problem}" for problem in answer.undecoded]
     rule = f"by {answer.strategy}" if answer.strategy else "by an overlay that gives no reasons"
     copies = "1 copy leaves" if len(answer.ways) == 1 else f"{len(answer.ways):,} copies leave"
     lines.append(f"{copies}, {rule}" if answer.ways else "no copy leaves")

@@ -61,8 +61,9 @@ class Contents:
         try:
             return dict(decode(publication))
         except ValueError as error:
-            self._journal.refuse("payloads_undecodable", name, f"on {publication.topic[:100]!r}: {error}")
+            problem = str(error)
         except Exception as error:  # a plugin's own mistake: its payload counts as undecodable
-            self._journal.refuse("plugin_failures", name, f"codec raised {type(error).__name__}: {error}")
-            self._journal.counters.add("payloads_undecodable", name)
+            problem = f"codec raised {type(error).__name__}: {error}"
+            self._journal.refuse("plugin_failures", name, problem)
+        self._journal.refuse("payloads_undecodable", name, f"on {publication.topic[:100]!r}: {problem}")
         return None

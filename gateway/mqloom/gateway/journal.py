@@ -1,6 +1,7 @@
 """What a core counts and tells while it handles an event; the node hands the telling on as effects."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Literal, ParamSpec, TypeVar
 
 from mqloom.core.counters import Counters
@@ -20,6 +21,17 @@ class Journal:
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
         self._effects: list[Effect] = []
+        self._aside: tuple[str, list[str]] | None = None
+
+    @contextlib.contextmanager
+    def setting_aside(self, counter: str) -> Iterator[list[str]]:
+        """Have refusals of a counter neither counted nor logged meanwhile, but written into the list, for who asked."""
+        noted: list[str] = []
+        self._aside = (counter, noted)
+        try:
+            yield noted
+        finally:
+            self._aside = None
 
     def tell(self, level: Literal["info", "warning", "error"], text: str) -> None:
         """Have a line logged."""
@@ -27,6 +39,9 @@ class Journal:
 
     def refuse(self, counter: str, reason: str, text: str, amount: int = 1) -> None:
         """Count a refusal, and log it the 1st, 2nd, 4th, 8th... time: a flood must not fill the log."""
+        if self._aside is not None and self._aside[0] == counter:
+            self._aside[1].append(f"{reason}: {text}")
+            return
         before = self.counters.value(counter, reason)
         self.counters.add(counter, reason, amount)
         count = before + amount

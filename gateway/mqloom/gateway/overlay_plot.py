@@ -15,7 +15,7 @@ CANDIDATE: Final = "#E69F00"
 DOWN: Final = "#D55E00"
 WIDEST: Final = 5.0
 CANDIDATES_MAX: Final = 200
-"""Candidates drawn; past that none is, or nothing else could be seen."""
+"""Candidates drawn; past that none is, or nothing else could be seen, and the legend says so."""
 
 Places = dict[GatewayId, tuple[float, float]]
 
@@ -89,7 +89,8 @@ def _links(axes: Any, places: Places, gallery: Gallery) -> None:
     painted = [(gateway, link) for gateway, portrait in gallery.portraits.items() for link in portrait.links]
     painted = [(gateway, link) for gateway, link in painted if link.gateway in places]
     busiest = max((link.publications for _, link in painted), default=0) or 1
-    if sum(link.kind == "candidate" for _, link in painted) > CANDIDATES_MAX:
+    candidates = sum(link.kind == "candidate" for _, link in painted)
+    if candidates > CANDIDATES_MAX:
         painted = [(gateway, link) for gateway, link in painted if link.kind != "candidate"]
     for gateway, link in painted:
         width = 0.8 + (WIDEST - 0.8) * link.publications / busiest
@@ -103,7 +104,7 @@ def _links(axes: Any, places: Places, gallery: Gallery) -> None:
     for name, colour, style in (
         ("primary", PRIMARY, "-"),
         ("soft, the wider the busier", SOFT, "-"),
-        ("candidate", CANDIDATE, ":"),
+        ("candidate" if candidates <= CANDIDATES_MAX else f"candidate: {candidates:,}, not drawn", CANDIDATE, ":"),
         ("not up", DOWN, "-"),
     ):
         axes.plot([], [], color=colour, linestyle=style, label=name)

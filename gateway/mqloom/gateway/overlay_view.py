@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import Portrait, decode_portrait, decode_status
+from mqloom.gateway.portraits import KINDS
 
-KINDS: Final = ("primary", "soft", "candidate")
 HEADINGS: Final = ("FROM", "TO", "KIND", "STATE", "HOPS", "PUBLICATIONS", "GAIN")
 
 
@@ -45,7 +45,8 @@ def as_table(name: str, gallery: Gallery) -> str:
     for gateway, portrait in gallery.portraits.items():
         for link in portrait.links:
             state = "-" if link.kind == "candidate" else "up" if link.up else "down"
-            figures = (str(link.distance), f"{link.publications:,}", f"{link.gain:.1f}" if link.distance > 1 else "-")
+            gain = "-" if link.kind == "primary" else f"{link.gain:.1f}"
+            figures = (str(link.distance), f"{link.publications:,}", gain)
             rows.append((gateway, link.gateway, link.kind, state, *figures))
     lines = [*_aligned(rows), "", f"federation {name}: {_counts(gallery)}"]
     left_out = sum(portrait.left_out for portrait in gallery.portraits.values())
@@ -71,6 +72,7 @@ def as_rows(gallery: Gallery) -> dict[str, object]:
             for link in portrait.links
         ],
         "strategies": {gateway: portrait.strategy for gateway, portrait in gallery.portraits.items()},
+        "left_out": {gateway: portrait.left_out for gateway, portrait in gallery.portraits.items()},
         "problems": dict(gallery.problems),
     }
 
@@ -79,9 +81,8 @@ def _counts(gallery: Gallery) -> str:
     links = [link for portrait in gallery.portraits.values() for link in portrait.links]
     counted = ", ".join(f"{sum(link.kind == kind for link in links):,} {kind}" for kind in KINDS)
     strategies = sorted({portrait.strategy or "none" for portrait in gallery.portraits.values()})
-    return (
-        f"{len(gallery.portraits):,} gateways, strategy {' and '.join(strategies)}; links {counted} (each from one end)"
-    )
+    gateways = "1 gateway" if len(gallery.portraits) == 1 else f"{len(gallery.portraits):,} gateways"
+    return f"{gateways}, strategy {' and '.join(strategies)}; links {counted} (each from one end)"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -5,6 +5,7 @@ PORTRAIT_EVERY_S; and published if it is not what was published before.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,6 +16,9 @@ from mqloom.core.limits import PORTRAIT_EVERY_S, PORTRAIT_LINKS_MAX
 from mqloom.core.records import PaintedLink, Portrait, encode_portrait
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.links import Link, LinkState
+
+KINDS: Final = ("primary", "soft", "candidate")
+"""In the order in which they are shown."""
 
 
 class Painter:
@@ -40,11 +44,11 @@ class Painter:
         if not self._may_differ or now < self._next_at:
             return []
         self._may_differ = False
+        self._next_at = now + PORTRAIT_EVERY_S
         portrait = self._paint()
         if portrait == self._shown:
             return []
         self._shown = portrait
-        self._next_at = now + PORTRAIT_EVERY_S
         topic = layout.portrait(self._gateway)
         return [PublishLocally(topic=topic, payload=encode_portrait(portrait), qos=1, retain=True)]
 
@@ -55,6 +59,7 @@ class Painter:
 
     def _paint(self) -> Portrait:
         strategy, links = self._overlay.paint()
+        links = sorted(links, key=lambda link: KINDS.index(link.kind))  # what is left out is the least of it
         return Portrait(
             gateway=self._gateway,
             epoch=self._epoch,

@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from mqloom.core.errors import RecordError, TopicError
 from mqloom.core.ids import GatewayId
@@ -11,9 +14,13 @@ from mqloom.core.publication import Publication
 from mqloom.core.records import RouteAnswer, Way, decode_question
 from mqloom.core.topics import check_topic, topic_matches
 from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.interfaces import Explanation
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.traffic import Traffic
+
+UNDECODED_LENGTH_MAX: Final = 500
+"""Characters of what a codec says of a payload; more are cut off."""
 
 
 class Answering(NamedTuple):
@@ -52,30 +59,47 @@ class Answering(NamedTuple):
         return RouteAnswer(answer="refused", number=number, problem=problem)
 
     def _route(self, publication: Publication, number: int) -> RouteAnswer:
-        keys = self.traffic.wanted_by(publication)
+        with self.journal.setting_aside("payloads_undecodable") as undecoded:  # it is nobody's publication
+            keys = self.traffic.wanted_by(publication)
         wanted = Counter(self.routes.anchor_of(key) for key in keys)
         here = wanted.pop(None, 0)
         anchors = {anchor: count for anchor, count in sorted(wanted.items(), key=str) if anchor is not None}
         unheard = self.traffic.unheard
-        targets = {*anchors, *unheard}
-        explanation = self.overlay.explain(targets)
-        if explanation is None:
+        targets = sorted({*anchors, *unheard})
+        reasons = self._reasons(targets)
+        if reasons is None:
             sides = {side for key in keys if (side := self.routes.source_of(key)) is not None}
             hops = self.overlay.route(targets, None, lambda: sides.union(unheard)) if targets else ()
-            ways = [self._way(hop, ()) for hop in hops]
-        else:
-            ways = [self._way(hop, serves) for hop, serves in explanation.copies.items()]
-        return RouteAnswer(
-            answer="route",
+            reasons = RouteAnswer(answer="route", ways=tuple(self._way(hop, ()) for hop in list(hops)[:WAYS_MAX]))
+        return replace(
+            reasons,
             number=number,
-            strategy=explanation.strategy if explanation is not None else "",
             here=here,
             anchors=dict(list(anchors.items())[:WAYS_MAX]),
-            ways=tuple(ways[:WAYS_MAX]),
             unheard=tuple(unheard[:WAYS_MAX]),
-            bypassed=tuple(explanation.bypassed[:WAYS_MAX]) if explanation is not None else (),
             left_out=max(0, len(anchors) - WAYS_MAX),
+            undecoded=tuple(problem[:UNDECODED_LENGTH_MAX] for problem in undecoded),
         )
+
+    def _reasons(self, targets: Sequence[GatewayId]) -> RouteAnswer | None:
+        """Return what the overlay says of ways and reasons; None if it says nothing, or nothing that can be told."""
+        explanation = self.overlay.explain(targets)
+        if explanation is None:
+            return None
+        try:
+            return self.journal.guard("overlay", self._told, explanation)
+        except PluginFailed:
+            return None
+
+    def _told(self, explanation: Explanation) -> RouteAnswer:
+        """Raises whatever is wrong with what a plugin gave."""
+        said = RouteAnswer(
+            answer="route",
+            strategy=explanation.strategy,
+            ways=tuple(self._way(hop, serves) for hop, serves in list(explanation.copies.items())[:WAYS_MAX]),
+            bypassed=tuple(explanation.bypassed[:WAYS_MAX]),
+        )
+        return msgspec.convert(msgspec.to_builtins(said), RouteAnswer)
 
     def _way(self, hop: GatewayId, serves: Sequence[GatewayId]) -> Way:
         kind = "primary" if hop in self.neighbours else "soft"

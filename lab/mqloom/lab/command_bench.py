@@ -13,6 +13,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mqloom.core.command_numbers import whole_number
 from mqloom.core.plotting import check_plot
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
@@ -34,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     match.add_argument("--workload", choices=tuple(WORKLOADS), default="stock", help="stock")
     match.add_argument(
-        "--subscriptions", type=_count(SUBSCRIPTIONS_MAX), default=10_000, metavar="N", help="how many; 10,000"
+        "--subscriptions", type=whole_number(SUBSCRIPTIONS_MAX), default=10_000, metavar="N", help="how many; 10,000"
     )
     match.add_argument(
-        "--events", type=_count(EVENTS_MAX), default=EVENTS, metavar="E", help="how many distinct ones; 10,240"
+        "--events", type=whole_number(EVENTS_MAX), default=EVENTS, metavar="E", help="how many distinct ones; 10,240"
     )
     match.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed: the same workload; 1")
     match.add_argument(
@@ -120,13 +121,3 @@ def _progress(plan: Plan) -> Iterator[Tell]:
             progress.update(task, advance=1, description=text)
 
         yield tell
-
-
-def _count(limit: int) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        value = int(text.replace(",", "").replace("_", ""))
-        if not 1 <= value <= limit:
-            raise argparse.ArgumentTypeError(f"{value:,} is not between 1 and {limit:,}")
-        return value
-
-    return count

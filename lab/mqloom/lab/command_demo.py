@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
+from mqloom.core.command_numbers import positive_number
 from mqloom.lab.demo import SETTLE_S, Demo, running_demo
 from mqloom.lab.demo_parts import wait_for
 from mqloom.lab.demo_view import summary, view
@@ -25,11 +26,11 @@ RATE_MAX = 200
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument(
-        "--seconds", type=_number_up_to(86_400), metavar="S", help="end by itself after so many seconds of publishing"
+        "--seconds", type=positive_number(86_400), metavar="S", help="end by itself after so many seconds of publishing"
     )
     parser.add_argument(
         "--rate",
-        type=_number_up_to(RATE_MAX),
+        type=positive_number(RATE_MAX),
         default=40.0,
         metavar="R",
         help="quotes a second, all publishers together (40)",
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--overlay",
         choices=("S0", "S1", "S2", "SH"),
         default="S0",
-        help="the strategy of paper 001: with another than S0 soft links are woven while you look (S0)",
+        help="the strategy of soft links: with another than S0 soft links are woven while you look (S0)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
 
@@ -56,18 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if verdict["lost"] or verdict["duplicated"] or verdict["unasked"] else 0
 
 
-def _number_up_to(most: float) -> Callable[[str], float]:
-    """Return a reader of numbers over 0 and up to a bound."""
-
-    def read(text: str) -> float:
-        number = float(text)
-        if not 0 < number <= most:
-            raise argparse.ArgumentTypeError(f"must be over 0 and at most {most:,}, not {text}")
-        return number
-
-    return read
-
-
 def _part(arguments: argparse.Namespace) -> int:
     """Return after how many quotes pure forwards are counted; 0 where there are no soft links to compare with."""
     return 0 if arguments.overlay == "S0" else max(1, round(arguments.rate * PART_S))
@@ -80,7 +69,7 @@ async def _run(arguments: argparse.Namespace) -> dict[str, object] | None:
     console = Console(quiet=arguments.json)
 
     def tell(text: str) -> None:
-        console.print(text, style="dim")
+        console.print(text, style="dim", soft_wrap=True)  # what is to be copied stays in one line
 
     async with running_demo(arguments.seed, tell, arguments.overlay, _part(arguments)) as demo:
         if not stop.is_set():
@@ -118,9 +107,13 @@ async def _publish(
 
 @contextlib.contextmanager
 def _screen(console: Console, demo: Demo, arguments: argparse.Namespace) -> Iterator[Callable[[float | None], None]]:
-    """Give a function that shows how things stand; it shows nothing where nobody looks."""
+    """Give a function that shows how things stand: nothing where nobody looks, into a pipe or file only the end."""
     if arguments.json:
         yield lambda seconds_left: None
+        return
+    if not console.is_terminal:
+        yield lambda seconds_left: None
+        console.print(view(demo, 0.0))
         return
     with Live(view(demo, arguments.seconds), console=console, auto_refresh=False) as live:
         yield lambda seconds_left: live.update(view(demo, seconds_left), refresh=True)

@@ -3,10 +3,13 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from mqloom.core.command_numbers import whole_number
+from mqloom.core.errors import LocalError
 from mqloom.lab.broken import BROKEN
 from mqloom.lab.exhaust import Report, run_exhaust
 from mqloom.lab.small_scope import DEEP, QUICK
@@ -16,15 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument("--deep", action="store_true", help="the larger scopes too: takes many minutes")
     parser.add_argument("--only", default="", metavar="TEXT", help="only scopes with this in their names")
-    parser.add_argument("--states", type=_states, metavar="N", help="stop in each scope after so many states")
+    parser.add_argument("--states", type=whole_number(), metavar="N", help="stop in each scope after so many states")
     parser.add_argument("--broken", choices=tuple(BROKEN), help="with gateways that are broken in this way")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write what led to a finding into a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Search every scope up to the first finding; 1 if there is one."""
+    """Search every scope up to the first finding; 1 if there is one, or if not everything was tried."""
     scopes = [scope for scope in (QUICK + DEEP if arguments.deep else QUICK) if arguments.only in scope.name]
+    if not scopes:
+        hint = "" if arguments.deep else "; --deep has more"
+        raise LocalError(f"--only {arguments.only!r}: no scope has this in its name{hint}")
     broken = BROKEN.get(arguments.broken)
     reports: list[Report] = []
     for scope in scopes:
@@ -36,13 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
         if report.problem is not None:
             break
     found = next((report for report in reports if report.problem is not None), None)
+    ok = all(report.is_complete for report in reports)
     if arguments.json:
-        print(json.dumps({"ok": found is None, "scopes": msgspec.to_builtins(reports)}))  # noqa: T201 - the answer
-    elif not reports:
-        sys.stderr.write(f"no scope has {arguments.only!r} in its name\n")
+        print(json.dumps({"ok": ok, "scopes": msgspec.to_builtins(reports)}))  # noqa: T201 - the answer
     if found is not None:
         _show(found, arguments.trace, is_quiet=arguments.json)
-    return 0 if reports and found is None else 1
+    elif not arguments.json:
+        sys.stdout.write(f"{verdict(reports)}\n")
+    return 0 if ok else 1
 
 
 def line(report: Report) -> str:
@@ -53,6 +60,15 @@ def line(report: Report) -> str:
     )
     end = "" if report.is_complete or report.problem else "; not all, stopped here"
     return f"{report.scope}: {seen}{end}" + ("" if report.problem is None else f"\n    FOUND: {report.problem}")
+
+
+def verdict(reports: Sequence[Report]) -> str:
+    """Return what is told at the end, of scopes in which nothing was found."""
+    cut_short = sum(not report.is_complete for report in reports)
+    scopes = f"{len(reports)} scopes" if len(reports) > 1 else "1 scope"
+    if cut_short:
+        return f"nothing found, but NOT everything was tried: --states stopped {cut_short} of {scopes}"
+    return f"nothing found: {scopes}, tried to the end"
 
 
 def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
@@ -67,10 +83,3 @@ def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
 def _tell(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
-
-
-def _states(text: str) -> int:
-    count = int(text.replace(",", "").replace("_", ""))
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{count:,} is less than 1")
-    return count

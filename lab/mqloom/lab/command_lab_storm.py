@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
 from mqloom.lab.experiment import Tell
 from mqloom.lab.progress import progress_bar
@@ -23,7 +24,7 @@ RUNS_MAX: Final = 1_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
-    parser.add_argument("--runs", type=_runs, default=200, metavar="N", help="how many; 200")
+    parser.add_argument("--runs", type=whole_number(RUNS_MAX), default=200, metavar="N", help="how many; 200")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first run; 1")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="write an account of each failure into a folder")
@@ -88,10 +89,3 @@ def as_json(report: "StormReport", broken: str | None = None) -> dict[str, objec
 
 def _move(tell: Tell, seed: int, runs: int, report: "RunReport") -> None:
     tell((report.seed - seed + 1) / runs, f"seed {report.seed}: {report.topology} of {report.gateways}")
-
-
-def _runs(text: str) -> int:
-    count = int(text.replace(",", "").replace("_", ""))
-    if not 1 <= count <= RUNS_MAX:
-        raise argparse.ArgumentTypeError(f"{count:,} is not between 1 and {RUNS_MAX:,}")
-    return count

@@ -12,7 +12,8 @@ from typing import Final
 
 from mqloom.lab.network import Path
 from mqloom.lab.plan import FaultPlan, Plan
-from mqloom.lab.world import World
+from mqloom.lab.plan_checks import check_faults
+from mqloom.lab.world import World, build_node
 
 Begin = Callable[[World, FaultPlan, random.Random], Callable[[], None]]
 """Lets a fault begin, and returns what ends it."""
@@ -175,7 +176,10 @@ def draw_soft(plan: Plan, randomness: random.Random, count: int, moments: Sequen
 
 
 def schedule(world: World) -> float:
-    """Let a world's faults happen; return when the last of them is mended."""
+    """Let a world's faults happen; return when the last of them is mended. Raises PlanError for what cannot happen."""
+    befalls = {name: kind.befalls for name, kind in KINDS.items()}
+    check_faults(world.plan, befalls, any_pair=world.options.build is not build_node)  # others may have soft links
+    world.has_faults_scheduled = True
     for fault in world.plan.faults:
         randomness = world.plan.randomness(f"fault {fault.kind} {fault.at} {fault.target}")
         world.clock.at(fault.at, partial(_happen, world, fault, randomness))

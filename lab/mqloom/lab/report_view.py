@@ -23,6 +23,8 @@ def as_json(experiment: Experiment, seed: int, quick: bool, report: Report) -> d
                 "name": row.name,
                 "paper": _rounded(row.paper),
                 "ours": _rounded(row.ours),
+                "unit": row.unit,
+                "bound": _rounded(row.bound),
                 "target": row.target,
                 "ok": row.ok,
             }

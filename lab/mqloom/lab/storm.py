@@ -285,11 +285,15 @@ def run_storm(
 def summary(storm: StormReport) -> str:
     """Return a storm in a line."""
     held = storm.held_by_lost_stores
-    lost = f"; stores that were lost held {held} messages, so that {storm.lost} deliveries were missed"
+    lost = f"; stores that were lost held {_counted(held, 'message')}, so that {storm.lost:,} deliveries were missed"
     return (
-        f"{storm.runs} runs, {storm.failed} failed: {storm.delivered} deliveries, {storm.expected} of them promised, "
-        f"{storm.hops} hops{lost if held else ''}"
+        f"{_counted(storm.runs, 'run')}, {storm.failed:,} failed: {storm.delivered:,} deliveries where "
+        f"{storm.expected:,} were promised, {storm.hops:,} hops{lost if held else ''}"
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def replay_command(seed: int, broken: str | None = None) -> str:
@@ -308,8 +312,9 @@ def explain(
     plan = shrink(draw_plan(seed, kinds), lambda candidate: bool(run_plan(candidate)[0].findings))
     report, world = run_plan(plan, Options(traced=True))
     tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken)}")
-    tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {len(plan.subscribers)} subscribers, ")
-    tell(f"  {len(plan.publications)} publications, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
+    tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {_counted(len(plan.subscribers), 'subscriber')},")
+    publications = _counted(len(plan.publications), "publication")
+    tell(f"  {publications}, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
     for finding in report.findings:
         tell(f"  {finding}")
     if traces is not None and world.trace is not None:

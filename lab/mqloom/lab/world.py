@@ -21,6 +21,7 @@ from mqloom.lab.gateway_intake import IntakeSettings
 from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.plan_checks import PlanError, check_plan
 from mqloom.lab.publisher_model import PublisherModel, Sent
 from mqloom.lab.restless import RestlessOverlay
 from mqloom.lab.trace import Trace, numbers_in
@@ -105,9 +106,10 @@ class Losses:
 
 
 class World:
-    """One run. Build it, `run` it, ask the checkers."""
+    """One run. Build it, `run` it, ask the checkers. Raises PlanError if the plan contradicts itself."""
 
     def __init__(self, plan: Plan, options: Options | None = None) -> None:
+        check_plan(plan)
         self.plan = plan
         self.options = options or Options()
         if plan.is_restless and self.options.build is build_node:
@@ -118,7 +120,7 @@ class World:
         self.paths: dict[str, Path] = {}
         self.sent: dict[int, Sent] = {}
         self._sent: dict[bytes, Sent] = {}
-        self.faults_until = 0.0
+        self.has_faults_scheduled = False
         self.brokers = {name: self._broker(name) for name in plan.gateways}
         self.gateways = {name: self._gateway(name) for name in plan.gateways}
         self.publishers = {name: self._publisher(name, gateway) for name, gateway in plan.publishers.items()}
@@ -224,7 +226,9 @@ class World:
     # ---- running -------------------------------------------------------------------------------------------------
 
     def run(self, until: float) -> None:
-        """Let time pass."""
+        """Let time pass. Raises PlanError if the plan has faults, and nobody has let them happen."""
+        if self.plan.faults and not self.has_faults_scheduled:
+            raise PlanError("it has faults that would not happen: call mqloom.lab.faults.schedule(world) before run")
         self.clock.run(until)
 
     def settle(self) -> bool:
