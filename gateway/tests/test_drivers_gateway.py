@@ -150,16 +150,16 @@ def test_the_status_says_alive_and_whoever_else_writes_it_is_corrected(tmp_path:
             await until(lambda: bool(watcher.on(topic)))
             status = decode_status(watcher.on(topic)[-1])
             assert (status.alive, status.gateway) == (True, B)
-            await until(lambda: is_up(driver, other) and driver._neighbour_epoch[B] == status.epoch)
+            await until(lambda: is_up(driver, other) and driver._peers._epochs[B] == status.epoch)
             # Junk, and the last will of an earlier run: nobody minds.
             watcher.connection.publish(topic, b"not a status", 1)
             watcher.connection.publish(topic, gone % 1, 1)
             await until(lambda: driver.node.counters.reasons("frames_refused") == {"status": 1})
-            assert driver._neighbour_alive[B]
+            assert driver._peers._alive[B]
             # A last will of this run is believed, until the gateway itself says better.
             watcher.connection.publish(topic, gone % status.epoch, 1)
             await until(lambda: gone % status.epoch in watcher.on(topic))
-            await until(lambda: decode_status(watcher.on(topic)[-1]).alive and driver._neighbour_alive[B])
+            await until(lambda: decode_status(watcher.on(topic)[-1]).alive and driver._peers._alive[B])
             assert other.node.counters.total("frames_refused") >= 1
             await until(lambda: is_up(driver, other))
 

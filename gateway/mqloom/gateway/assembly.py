@@ -64,15 +64,13 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
         return Node(parts, now)
 
     address = _address(configuration, broker)
+    for other in neighbours:  # better to fail now than when the link is opened
+        _address(configuration, configuration.broker(other))
     return GatewayDriver(
         build_node,
         gateway,
         manager.adapters()[broker.adapter].build(address),
-        Addresses(
-            address,
-            {other: _address(configuration, configuration.broker(other)) for other in neighbours},
-            partial(_address_of, configuration),
-        ),
+        Addresses(address, partial(_address_of, configuration)),
         configuration.federation.data,
         sink,
         configuration.federation.telemetry_s,

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
@@ -35,17 +35,16 @@ from mqloom.core.effects import (
 )
 from mqloom.core.errors import BrokerError, RecordError, TopicError
 from mqloom.core.events import (
-    AcksReceived,
     Asked,
     Event,
     FencePassed,
     FramesReceived,
     IntakeLost,
-    LinkConnected,
-    LinkLost,
     LocallyPublished,
+    Ordered,
     Parked,
     ParkedReceived,
+    PlaceRead,
     PublishesReceived,
     RecordReceived,
     RecordsRead,
@@ -59,6 +58,7 @@ from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
 from mqloom.gateway.drivers.park import ParkDriver
+from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord
 from mqloom.gateway.node import Node
 
@@ -68,10 +68,9 @@ Sink = Callable[[CounterRecord], None]
 
 
 class Addresses(NamedTuple):
-    """Where brokers are: our own, those of our neighbours, and any other's, if we may go there."""
+    """Where brokers are: our own, and any other's, if we may go there."""
 
     own: BrokerAddress
-    neighbours: Mapping[GatewayId, BrokerAddress]
     of: Callable[[GatewayId], BrokerAddress | None]
 
 
@@ -91,9 +90,6 @@ class GatewayDriver:
         self._gateway = gateway
         self._adapter = adapter
         self._address = addresses.own
-        self._neighbours = addresses.neighbours
-        self._address_of = addresses.of
-        self._closing: set[asyncio.Task[None]] = set()
         self._data = data
         self._sink = sink
         self._telemetry_s = telemetry_s
@@ -113,10 +109,20 @@ class GatewayDriver:
         self._published: list[int] = []
         self._parks: dict[GatewayId, ParkDriver] = {}
         self._parks_by_topic: dict[str, ParkDriver] = {}
-        self._links: dict[GatewayId, MqttConnection] = {}
-        self._neighbour_alive = dict.fromkeys(addresses.neighbours, True)
-        self._neighbour_epoch = dict.fromkeys(addresses.neighbours, 0)
-        self._portrait: PublishLocally | None = None
+        self._peers = Peers(
+            gateway,
+            addresses.of,
+            self._handle,
+            self._refuse,
+            partial(self._dropped, "link_frames_dropped"),
+            self._look_for_room,
+            self._log,
+        )
+        self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
+        self._place = b""
+        self._has_place = False
+        self._kept: dict[str, PublishLocally] = {}
+        """What is retained on our broker, by topic: it may lose its store."""
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
 
@@ -141,11 +147,6 @@ class GatewayDriver:
         self._intake = MqttConnection(self._intake_plan(), self._log)
         self._intake.pause()
         self._intake.open()
-        for neighbour, address in self._neighbours.items():
-            park = ParkDriver(self._address, self._gateway, neighbour, self._parked, self._log)
-            self._parks[neighbour] = self._parks_by_topic[layout.park(self._gateway, neighbour)] = park
-            self._links[neighbour] = MqttConnection(self._link_plan(neighbour, address), self._log)
-            self._links[neighbour].open()
 
     def _own_plan(self) -> ConnectionPlan:
         status = layout.status(self._gateway)
@@ -155,8 +156,10 @@ class GatewayDriver:
             clean_session=False,
             subscriptions=[
                 (layout.records(self._gateway), 1),
+                (layout.place(self._gateway), 1),
                 *((topics, 0) for topics in layout.links(self._gateway)),
                 (layout.questions(self._gateway), 0),  # nobody waits for an answer while we are away
+                (layout.orders(self._gateway), 0),
                 (status, 1),  # last: when our own comes back, all records before it have
             ],
             on_messages=self._received,
@@ -182,19 +185,6 @@ class GatewayDriver:
             on_drop=partial(self._dropped, "local_publishes_dropped"),
         )
 
-    def _link_plan(self, neighbour: GatewayId, address: BrokerAddress) -> ConnectionPlan:
-        return ConnectionPlan(
-            address=address,
-            client_id=f"mqloom-{self._gateway}-to-{neighbour}",
-            clean_session=True,
-            subscriptions=[(layout.ack(neighbour, self._gateway), 0), (layout.status(neighbour), 0)],
-            on_messages=partial(self._link_received, neighbour),
-            on_up=partial(self._link_up, neighbour),
-            on_down=partial(self._link_down, neighbour),
-            on_drop=partial(self._dropped, "link_frames_dropped"),
-            on_room=self._look_for_room,
-        )
-
     async def _with_telemetry(self) -> None:
         while not self._ended.done():
             await asyncio.wait([self._ended], timeout=self._telemetry_s)
@@ -209,12 +199,15 @@ class GatewayDriver:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
             self._own.publish(layout.portrait(self._gateway), b"", 1, retain=True)
-        connections = [each for each in (self._own, self._intake, *self._links.values()) if each is not None]
+        connections = [each for each in (self._own, self._intake) if each is not None]
+        for task in self._discarding.values():
+            task.cancel()
         await asyncio.gather(
             *(connection.close() for connection in connections),
             *(park.stop() for park in self._parks.values()),
-            *self._closing,
+            self._peers.close_all(),
         )
+        await asyncio.gather(*self._discarding.values(), return_exceptions=True)
 
     def _status(self, *, alive: bool) -> Status:
         return Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
@@ -229,8 +222,9 @@ class GatewayDriver:
         for park in self._parks.values():
             park.create()
         self._say_status()
-        if self._portrait is not None:  # the broker may have lost its store
-            self._publish(self._portrait)
+        for effect in self._kept.values():
+            assert self._own is not None
+            self._own.publish(effect.topic, effect.payload, effect.qos, retain=True)
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
             self._started = True
@@ -275,44 +269,12 @@ class GatewayDriver:
     def _parked(self, neighbour: GatewayId, parked: list[Parked]) -> None:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
 
-    def _link_received(self, neighbour: GatewayId, batch: Sequence[Received]) -> None:
-        if neighbour not in self._links:  # closed meanwhile
-            return
-        status = [message for message in batch if message.topic == layout.status(neighbour)]
-        acks = tuple(message.payload for message in batch if message.topic == layout.ack(neighbour, self._gateway))
-        self._neighbour_status(neighbour, status)
-        if acks:
-            self._handle(AcksReceived(neighbour=neighbour, acks=acks))
-
-    def _link_up(self, neighbour: GatewayId) -> None:
-        if self._neighbour_alive.get(neighbour):
-            self._handle(LinkConnected(neighbour=neighbour))
-
-    def _link_down(self, neighbour: GatewayId, problem: str) -> None:
-        self._handle(LinkLost(neighbour=neighbour))
-
-    def _neighbour_status(self, neighbour: GatewayId, batch: Sequence[Received]) -> None:
-        """A neighbour's last will says that its gateway is gone although its broker is there."""
-        for message in batch:
-            try:
-                status = decode_status(message.payload)
-            except RecordError as error:
-                self._refuse("status", f"on {message.topic}: {error}")
-                continue
-            # A last will counts only if it is of the run that we know, or of a later one.
-            if status.gateway == neighbour and (status.alive or status.epoch >= self._neighbour_epoch[neighbour]):
-                self._neighbour_epoch[neighbour] = status.epoch
-                self._neighbour_is(neighbour, alive=status.alive)
-
-    def _neighbour_is(self, neighbour: GatewayId, *, alive: bool) -> None:
-        if alive != self._neighbour_alive[neighbour]:
-            self._neighbour_alive[neighbour] = alive
-            if self._links[neighbour].is_up:
-                self._handle(LinkConnected(neighbour=neighbour) if alive else LinkLost(neighbour=neighbour))
-
     def _own_status(self, message: Received) -> None:
         """Our status came back to us: all records are read. If it is not what we said, say it again."""
         if message.payload == encode_status(self._status(alive=True)):
+            if not self._has_place:
+                self._has_place = True
+                self._handle(PlaceRead(data=self._place))
             self._handle(RecordsRead())
         elif not message.retain and self._correction is None:
             if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
@@ -359,13 +321,15 @@ class GatewayDriver:
                 return ("record", layout.record_client(self._gateway, topic), False)
             if topic_matches(layout.questions(self._gateway), topic):
                 return ("question", layout.question_client(self._gateway, topic), False)
+            if topic_matches(layout.orders(self._gateway), topic):
+                return ("order", layout.order_client(self._gateway, topic), False)
             if any(topic_matches(links, topic) for links in layout.links(self._gateway)):
                 sender, urgent = layout.link_sender(self._gateway, topic)
                 return ("link", sender, urgent)
         except TopicError as error:
             return ("malformed", str(error), False)
-        if topic == layout.status(self._gateway):
-            return ("status", "", False)
+        if topic in (layout.status(self._gateway), layout.place(self._gateway)):
+            return ("status" if topic == layout.status(self._gateway) else "place", "", False)
         return ("unasked", topic, False)  # some brokers replay retained messages that nobody asked for
 
     def _event(self, kind: tuple[str, str, bool], messages: Sequence[Received]) -> Event | None:
@@ -374,12 +338,16 @@ class GatewayDriver:
             return RecordReceived(client=ClientId(who), data=messages[-1].payload)
         if what == "question":  # likewise: who asks again waits for the last answer
             return Asked(client=ClientId(who), data=messages[-1].payload)
+        if what == "order":
+            return Ordered(client=ClientId(who), data=messages[-1].payload)
         if what == "status":
             self._own_status(messages[-1])
             return None
+        if what == "place":
+            self._place = messages[-1].payload  # read once, before our own status
+            return None
         if what == "link":
-            if who in self._neighbour_alive:  # whoever speaks is alive, whatever the status says
-                self._neighbour_is(GatewayId(who), alive=True)
+            self._peers.speaks(GatewayId(who))
             frames = tuple(each.payload for each in messages)
             return FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent)
         if what == "malformed":
@@ -407,7 +375,7 @@ class GatewayDriver:
             self._intake.resume()
 
     def _is_crowded(self) -> bool:
-        return any(each.is_crowded for each in (self._own, *self._links.values()) if each is not None)
+        return self._peers.are_crowded or (self._own is not None and self._own.is_crowded)
 
     def _handle(self, event: Event) -> None:
         if self._ended.done():
@@ -427,9 +395,7 @@ class GatewayDriver:
             case PublishLocally():
                 self._publish(effect)
             case SendFrame():
-                topic = layout.link(effect.neighbour, self._gateway, urgent=effect.urgent)
-                if effect.neighbour in self._links:
-                    self._links[effect.neighbour].publish(topic, effect.frame, 0)
+                self._peers.send(effect)
             case SendAck():
                 assert self._own is not None
                 self._own.publish(layout.ack(self._gateway, effect.neighbour), effect.ack, 0)
@@ -440,29 +406,32 @@ class GatewayDriver:
             case Log():
                 self._log.log(logging.getLevelNamesMapping()[effect.level.upper()], "%s", effect.text)
             case OpenLink():
-                self._open_link(effect.neighbour)
+                self._open_link(effect)
             case CloseLink():
-                self._close_link(effect.neighbour)
+                self._close_link(effect)
             case _:
                 self._carry_out_custody(effect)
 
-    def _open_link(self, peer: GatewayId) -> None:
-        """Connect to the broker of a gateway that is no neighbour."""
-        address = self._address_of(peer)
-        if address is None:
-            self._log.warning("no soft link to %s: the password for its broker is not set here", peer)
-            return
-        self._neighbour_alive[peer], self._neighbour_epoch[peer] = True, 0
-        self._links[peer] = MqttConnection(self._link_plan(peer, address), self._log)
-        self._links[peer].open()
+    def _open_link(self, effect: OpenLink) -> None:
+        peer = effect.neighbour
+        if effect.is_primary:
+            park = ParkDriver(
+                self._address, self._gateway, peer, self._parked, self._log, after=self._discarding.pop(peer, None)
+            )
+            self._parks[peer] = self._parks_by_topic[layout.park(self._gateway, peer)] = park
+            if self._own is not None and self._own.is_up:
+                park.create()
+        self._peers.open(peer)
 
-    def _close_link(self, peer: GatewayId) -> None:
-        connection = self._links.pop(peer, None)
-        self._neighbour_alive.pop(peer, None)
-        if connection is not None:
-            task = asyncio.create_task(connection.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    def _close_link(self, effect: CloseLink) -> None:
+        peer = effect.neighbour
+        self._peers.close(peer)
+        if effect.is_primary:
+            self._parks_by_topic.pop(layout.park(self._gateway, peer), None)
+            park = self._parks.pop(peer, None)
+            if park is None:
+                park = ParkDriver(self._address, self._gateway, peer, self._parked, self._log)
+            self._discarding[peer] = asyncio.create_task(park.discard())
 
     def _carry_out_custody(self, effect: Effect) -> None:
         match effect:
@@ -498,8 +467,8 @@ class GatewayDriver:
         assert self._own is not None
         publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain)
         then = partial(self._took_over, effect.number) if effect.number else None
-        if effect.topic == layout.portrait(self._gateway):
-            self._portrait = effect
+        if effect.topic in (layout.portrait(self._gateway), layout.place(self._gateway)):
+            self._kept[effect.topic] = effect
         park = self._parks_by_topic.get(effect.topic)
         if park is None or then is None:
             publish(then=then)

@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from mqloom.core import layout
@@ -35,7 +36,10 @@ class ParkDriver:
         neighbour: GatewayId,
         on_parked: Callable[[GatewayId, list[Parked]], None],
         log: logging.LoggerAdapter[logging.Logger],
+        after: asyncio.Task[None] | None = None,
     ) -> None:
+        self._after = after
+        """An earlier park for this neighbour that is being discarded: ended first, whatever is left in it."""
         self._neighbour = neighbour
         self._topic = layout.park(gateway, neighbour)
         self._on_parked = on_parked
@@ -114,6 +118,19 @@ class ParkDriver:
             if token is not None and self._connection is not None:
                 self._connection.acknowledge(token)
 
+    async def discard(self) -> None:
+        """End, and let the broker forget the session with all that is in it: a clean one takes its place."""
+        await self.stop()
+        self._puts.clear()
+        is_up = asyncio.Event()
+        plan = replace(self._plan, clean_session=True, subscriptions=[], on_up=is_up.set, on_messages=_ignore)
+        connection = MqttConnection(plan, self._log)
+        connection.open()
+        try:
+            await is_up.wait()
+        finally:
+            await connection.close()
+
     async def stop(self) -> None:
         """End, whatever is going on."""
         self._is_open = False
@@ -123,6 +140,9 @@ class ParkDriver:
             await self._connection.close()
 
     async def _work(self) -> None:
+        if self._after is not None:
+            self._after.cancel()
+            await asyncio.gather(self._after, return_exceptions=True)
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -162,3 +182,7 @@ class ParkDriver:
             parked.append(Parked(data=message.payload, receipt=receipt))
         if parked:
             self._on_parked(self._neighbour, parked)
+
+
+def _ignore(batch: Sequence[Received]) -> None:
+    pass
