@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from mqloom.gateway.interfaces import BrokerAddress
-from mqloom.plugins.amqtt_adapter import AmqttAdapter
+from mqloom.plugins.amqtt_adapter import AmqttAdapter, _Steady
 
 
 def test_a_connection_on_which_the_broker_stumbles_is_closed_and_said(
@@ -31,6 +31,18 @@ def test_a_connection_on_which_the_broker_stumbles_is_closed_and_said(
 
     assert asyncio.run(run()) == b""
     assert "dropped a connection: RuntimeError: dictionary changed size" in caplog.text
+
+
+def test_who_subscribes_while_another_connects_costs_nobody_a_connection() -> None:
+    subscriptions = _Steady({f"t{number}": [] for number in range(5)})
+    seen = []
+    for topic in subscriptions:
+        seen.append(topic)
+        subscriptions[f"more {topic}"] = []
+    assert seen == [f"t{number}" for number in range(5)]
+    for topic, sessions in subscriptions.items():
+        subscriptions[f"still more {topic}"] = sessions
+    assert len(subscriptions) == 20
 
 
 def test_stopping_what_never_started_is_no_mistake() -> None:

@@ -668,6 +668,10 @@ class Node:
         """Whether a primary link of ours is being moved."""
         return self._moves.is_under_way
 
+    def way_to(self, gateway: GatewayId) -> Sequence[GatewayId]:
+        """Return the primary way to a gateway, if it is on our map."""
+        return self._overlay.way_to(gateway)
+
     def link_states(self) -> dict[GatewayId, LinkState]:
         """Return how each link stands."""
         return {neighbour: link.state for neighbour, link in self._links.items()}

@@ -327,7 +327,9 @@ class GatewayModel:
                 self._parks_by_topic.pop(layout.park(self.id, peer), None)
                 park = self.parks.pop(peer) if peer in self.parks else self._park(peer)
                 self._discarding[peer] = park
-                park.discard()
+                numbers = tuple(park.discard())
+                if numbers:
+                    self._clock.at(self._clock.now, partial(self._handle, LocallyPublished(numbers=numbers)))
             return
         self._alive[peer], self._epochs[peer] = True, 0
         if effect.is_primary:

@@ -74,7 +74,7 @@ class Park:
         self._put(self._puts[number], partial(self._kept, number, self._doubts))
 
     def _kept(self, number: int, doubts: int) -> int:
-        if doubts != self._doubts:
+        if doubts != self._doubts or number not in self._puts:
             return 0
         del self._puts[number]
         return number
@@ -93,9 +93,10 @@ class Park:
         if self._exists:  # else when it does
             self.endpoint.close()
 
-    def discard(self) -> None:
-        """Let the broker forget the session, with all that is in it."""
+    def discard(self) -> list[int]:
+        """Let the broker forget the session, with all that is in it; returns what need not be kept any more."""
         self.endpoint.close()
+        numbers = list(self._puts)
         self._puts.clear()
         place, client_id = self.endpoint.place, self.endpoint.manner.client_id
 
@@ -104,6 +105,7 @@ class Park:
 
         endpoint = self.endpoint = Endpoint(place, Manner(client_id=client_id, clean=True, on_up=forget))
         endpoint.open()
+        return numbers
 
     def acknowledge(self, receipts: tuple[int, ...]) -> None:
         """Acknowledge what was received; receipts of an earlier opening are passed over."""

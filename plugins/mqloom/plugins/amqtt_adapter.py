@@ -87,6 +87,10 @@ class _Steady(dict[str, Any]):
         """Return what is there now, the lists in it too."""
         return [(topics, list(sessions)) for topics, sessions in super().items()]
 
+    def __iter__(self) -> Any:
+        """Go through what is there now."""
+        return iter(list(super().__iter__()))
+
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
     """Whether a line of amqtt's is news: that somebody takes over five seconds to acknowledge is not.

@@ -96,7 +96,7 @@ class ParkDriver:
         self._puts[number][0](partial(self._kept, number, self._doubts))
 
     def _kept(self, number: int, doubts: int) -> None:
-        if doubts == self._doubts:
+        if doubts == self._doubts and number in self._puts:
             self._puts.pop(number)[1]()
 
     def open(self) -> None:
@@ -119,9 +119,14 @@ class ParkDriver:
                 self._connection.acknowledge(token)
 
     async def discard(self) -> None:
-        """End, and let the broker forget the session with all that is in it: a clean one takes its place."""
+        """End, and let the broker forget the session with all that is in it: a clean one takes its place.
+
+        What was not kept yet need not be any more.
+        """
         await self.stop()
-        self._puts.clear()
+        puts, self._puts = self._puts, {}
+        for _, then in puts.values():
+            then()
         is_up = asyncio.Event()
         plan = replace(self._plan, clean_session=True, subscriptions=[], on_up=is_up.set, on_messages=_ignore)
         connection = MqttConnection(plan, self._log)
