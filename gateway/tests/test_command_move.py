@@ -39,7 +39,7 @@ class Reader:
         self.client = paho.Client(CallbackAPIVersion.VERSION2)
         is_ready = threading.Event()
         self.client.on_message = self._on_message
-        self.client.on_connect = lambda *_: self.client.subscribe(topic, 1)
+        self.client.on_connect = lambda client, *_: client.subscribe(topic, 1) and None
         self.client.on_subscribe = lambda *_: is_ready.set()
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
@@ -48,6 +48,13 @@ class Reader:
     def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
         if message.topic.startswith("all/"):  # some brokers replay retained messages that nobody asked for
             self.seen[json.loads(message.payload)["volume"]] += 1
+
+
+def publisher(port: int) -> paho.Client:
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    return client
 
 
 def until(is_so: Callable[[], bool], text: str) -> None:
@@ -64,19 +71,14 @@ def test_a_gateway_moves_while_publications_flow_and_nothing_is_lost_or_repeated
     ports = write_chain(path, NAMES, MORE + subscribing("ONE") + subscribing("THREE"))
     with gateways_in_thread(path, NAMES) as drivers:
         readers = {name: Reader(ports[name], "all/#") for name in (ONE, THREE)}
-        publisher = paho.Client(CallbackAPIVersion.VERSION2)
-        publisher.connect("127.0.0.1", ports[ONE])
-        other = paho.Client(CallbackAPIVersion.VERSION2)
-        other.connect("127.0.0.1", ports[TWO])
-        publisher.loop_start()
-        other.loop_start()
+        publishers = [publisher(ports[ONE]), publisher(ports[TWO])]
         is_over = threading.Event()
         sent = []
 
         def publish() -> None:
             number = 0
             while not is_over.is_set() and number < 5_000:
-                (publisher, other)[number % 2].publish("stocks/a", json.dumps({"volume": number}), 1)
+                publishers[number % 2].publish("stocks/a", json.dumps({"volume": number}), 1)
                 sent.append(number)
                 number += 1
                 time.sleep(0.03)
@@ -107,7 +109,7 @@ def test_a_gateway_moves_while_publications_flow_and_nothing_is_lost_or_repeated
         assert json.loads(capsys.readouterr().out)["answer"] == "stayed"
         assert main(["overlay", "move", "ONE", "--to", "THREE", "-c", str(path)]) == 1
         assert "ONE stays where it is: THREE is a neighbour of ONE already" in capsys.readouterr().err
-        for client in (publisher, other, *(reader.client for reader in readers.values())):
+        for client in (*publishers, *(reader.client for reader in readers.values())):
             client.disconnect()
             client.loop_stop()
         with pytest.raises(BrokerError, match=r"NOBODY does not answer within 0\.3 s; is it running"):

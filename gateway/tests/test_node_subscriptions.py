@@ -23,7 +23,7 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.records import Answer
-from mqloom.gateway import node as node_module
+from mqloom.gateway import clients as node_module
 from mqloom.gateway.interfaces import (
     SubscribeRequest,
 )

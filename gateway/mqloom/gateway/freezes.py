@@ -1,4 +1,4 @@
-"""Leave to move a primary link, and soft links that keep off its path (paper 001, section 6: preparation and initiation).
+"""Leave to move a primary link, and soft links that keep off its path (paper 001, section 6: the first two phases).
 
 Theory of operation. While a gateway moves, the primary network has a cycle: the path from it over its old neighbour to
 its new one, and the new link. Publications go both ways around it, and whoever gets one twice must not wait for itself.
@@ -103,7 +103,8 @@ class Freezes:
     @property
     def answer(self) -> str | None:
         """What has become of our own question: a problem, or nothing; None as long as it is open."""
-        assert self._agreed is not None and self._agreed.asked_by is None
+        assert self._agreed is not None
+        assert self._agreed.asked_by is None
         return self._agreed.answer
 
     def to_adopt(self) -> Freeze | None:
@@ -161,9 +162,8 @@ class Freezes:
     def _begin(self, freeze: Freeze, asked_by: GatewayId | None, now: float) -> None:
         targets = self._overlay.spread(asked_by) if freeze.hops_left else ()
         adoption: Literal["wanted", "not ours"] = "wanted" if freeze.path[-1] == self._gateway else "not ours"
-        problem = next(
-            (f"{self._gateway} does not reach {each}" for each in targets if each not in self._reachable), ""
-        )
+        missing = [each for each in targets if each not in self._reachable]
+        problem = f"{self._gateway} does not reach {missing[0]}" if missing else ""
         if problem:
             if asked_by is not None:
                 self._reply(asked_by, freeze, problem)

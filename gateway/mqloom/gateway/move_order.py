@@ -10,7 +10,7 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import MOVE_S
 from mqloom.core.records import MoveAnswer, Order, decode_move, encode_order
 from mqloom.gateway.command_options import WAIT_S
-from mqloom.gateway.drivers.visiting import visiting
+from mqloom.gateway.drivers.visiting import Visit, visiting
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.moves import LEAVE_S
 
@@ -43,9 +43,13 @@ def order_move(
         order = encode_order(Order(number=1, move_to=to))
         visit.client.publish(layout.order(gateway, client), order, 1)
         seen: bytes | None = None
+
+        def is_new(_: GatewayId, visit: Visit) -> bool:
+            return visit.messages.get(topic) != seen
+
         while True:
             patience_s = wait_s if seen is None else END_S
-            if not visits.wait(lambda _, visit: visit.messages.get(topic) != seen, patience_s) or visit.problem:
+            if not visits.wait(is_new, patience_s) or visit.problem:
                 silent = (
                     f"gateway {gateway} does not answer within {patience_s:g} s; is it running, and may we order it?"
                 )

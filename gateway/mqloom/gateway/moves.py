@@ -1,7 +1,7 @@
 """The move of a primary link: a gateway leaves a neighbour for another one (paper 001, section 6, the delta-move).
 
 Theory of operation. A is to leave N for B. The path N, ..., B is the primary way between them. Until the last moment
-the old network is complete, from then on the new one is; whatever is lost or crashes in between, nobody misses anything.
+the old network is complete, from then on the new one is; whatever is lost or crashes meanwhile, nobody misses anything.
 
     step       phase of the paper  what happens                                          it ends when
     ASKING     preparation         keep, on our broker, that B is none of ours           our broker has it
@@ -29,21 +29,24 @@ Anything that goes wrong up to HOLDING ends the move where it began: so does a c
 says N. After KEEPING the new place is kept, and so is that we have parted from N, which hears it when it asks.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Literal
 
+from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
+from mqloom.core.errors import RecordError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, MOVE_S, PATH_MAX
-from mqloom.core.messages import Freeze, Parting, Passed
-from mqloom.core.records import MoveAnswer, Order, PlaceLink
+from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, ID_LENGTH_MAX, MOVE_S, PATH_MAX
+from mqloom.core.messages import Freeze, Frozen, Parting, Passed, Thaw
+from mqloom.core.records import MoveAnswer, Order, PlaceLink, decode_order, encode_move
 from mqloom.gateway.custody import Duty
 from mqloom.gateway.interfaces import NeighbourTold
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.neighbours import Neighbours
+
+MoveMessage = Freeze | Frozen | Thaw | Passed | Parting
 
 LEAVE_S: Final = 15.0
 """How long the old neighbour may take to hear that we have parted; then it hears it when it asks."""
@@ -69,7 +72,7 @@ class Step(Enum):
 class Move:
     """One move of ours."""
 
-    client: ClientId | None
+    client: ClientId
     order: Order
     path: tuple[GatewayId, ...]
     """Ourselves, the old neighbour, ..., the new one."""
@@ -108,17 +111,15 @@ class Moves:
         self,
         gateway: GatewayId,
         neighbours: Neighbours,
-        keep: Callable[[PublishLocally, Callable[[], None]], None],
-        answer: Callable[[ClientId, MoveAnswer], None],
         journal: Journal,
     ) -> None:
         self._gateway = gateway
         self._neighbours = neighbours
-        self._keep = keep
-        self._answer = answer
+        self._keep = neighbours.traffic.keep
         self._journal = journal
         self._move: Move | None = None
         self._parting: dict[GatewayId, None] = {}
+        self._answers: list[PublishLocally] = []
         self._hold_until = 0.0
         self._steps = {
             Step.ASKING: self._ask,
@@ -134,8 +135,20 @@ class Moves:
 
     # ---- our own move --------------------------------------------------------------------------------------------
 
-    def order(self, client: ClientId | None, order: Order, now: float) -> None:
-        """Begin a move, or say why not."""
+    def ordered(self, client: ClientId, data: bytes, now: float) -> None:
+        """An operator orders us to move: begin, or say why not."""
+        if len(client) > ID_LENGTH_MAX:
+            self._journal.refuse("moves_refused", "client", f"by a name of over {ID_LENGTH_MAX} characters")
+            return
+        try:
+            order = decode_order(data)
+        except RecordError as error:
+            self._journal.refuse("moves_refused", "malformed", f"an order of {client!r}: {error}")
+            self._say(client, MoveAnswer(answer="stayed", problem=str(error)))
+            return
+        self._begin(client, order, now)
+
+    def _begin(self, client: ClientId, order: Order, now: float) -> None:
         path = (self._gateway, *self._neighbours.overlay.way_to(order.move_to))
         problem = self._problem(order, path)
         if problem:
@@ -310,7 +323,7 @@ class Moves:
         word: Literal["moved", "stayed"] = "stayed" if move.problem else "moved"
         self._say(move.client, MoveAnswer(answer=word, number=move.order.number, problem=move.problem))
 
-    def passed(self, passed: Passed, sender: GatewayId) -> None:
+    def _pass_on(self, passed: Passed, sender: GatewayId) -> None:
         """Send on what goes along a path; ours has come back if it is the one that we wait for."""
         place = passed.place
         path = passed.path
@@ -356,6 +369,22 @@ class Moves:
         if move is None or move.step is Step.KEEPING:
             return None
         return min(move.until, self._hold_until) if move.step is Step.HOLDING else move.until
+
+    def obey(self, message: MoveMessage, sender: GatewayId, now: float) -> None:
+        """A neighbour says something about a move, its own or another's."""
+        freezes = self._neighbours.freezes
+        match message:
+            case Passed():
+                self._pass_on(message, sender)
+            case Parting():
+                self.parted(sender, message.number)
+            case Freeze():
+                self._neighbours.places.heard_of(message.number)
+                freezes.asked(sender, message, now)
+            case Frozen():
+                freezes.answered(sender, message)
+            case Thaw():
+                freezes.thawed(sender, message, now)
 
     # ---- the moves of others -------------------------------------------------------------------------------------
 
@@ -419,6 +448,11 @@ class Moves:
         self._say(move.client, MoveAnswer(answer="moving", number=move.order.number, step=text))
         return True
 
-    def _say(self, client: ClientId | None, answer: MoveAnswer) -> None:
-        if client is not None:
-            self._answer(client, answer)
+    def _say(self, client: ClientId, answer: MoveAnswer) -> None:
+        topic = layout.control(self._gateway, client)
+        self._answers.append(PublishLocally(topic=topic, payload=encode_move(answer), qos=1))
+
+    def drain(self) -> list[PublishLocally]:
+        """Return the answers to be published on our broker."""
+        answers, self._answers = self._answers, []
+        return answers

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mqloom.core import layout
 from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally, SendAck, WakeAt
-from mqloom.core.errors import FilterError, FrameError, RecordError, TopicError
+from mqloom.core.errors import FilterError, FrameError, TopicError
 from mqloom.core.events import (
     AcksReceived,
     Asked,
@@ -27,8 +27,8 @@ from mqloom.core.events import (
     Started,
     Woke,
 )
-from mqloom.core.ids import ClientId, Conversation, GatewayId, SubscriptionKey
-from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LINK_GRACE_S
+from mqloom.core.ids import ClientId, Conversation, GatewayId
+from mqloom.core.limits import ID_LENGTH_MAX, LINK_GRACE_S
 from mqloom.core.messages import (
     Announce,
     Control,
@@ -48,17 +48,11 @@ from mqloom.core.messages import (
 )
 from mqloom.core.publication import Publication
 from mqloom.core.records import (
-    Answer,
-    MoveAnswer,
-    Wish,
-    decode_order,
-    decode_record,
-    encode_answer,
-    encode_move,
     encode_route,
 )
 from mqloom.core.subscription import Subscription
 from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode_ack
+from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.custody import FromGuest, FromNeighbour
@@ -180,10 +174,10 @@ class Node:
             tell_overlay=self._hand_to_overlay,
             journal=self._journal,
         )
-        self._moves = Moves(parts.gateway, self._neighbours, self._traffic.keep, self._answer_move, self._journal)
+        self._moves = Moves(parts.gateway, self._neighbours, self._journal)
+        self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
         self._records_read = False
         self._hold_until: float | None = None
-        self._subscription_number = 0
         self._effects: list[Effect] = []
         self._wake_at: float | None = None
 
@@ -194,24 +188,16 @@ class Node:
                 self._receive(event, now)
             case AcksReceived():
                 self._receive_acks(event, now)
-            case RecordReceived():
-                self._record(event.client, event.data, now)
-            case Asked():
-                self._asked(event.client, event.data)
-            case Ordered():
-                self._ordered(event.client, event.data, now)
-            case PlaceRead():
-                self._neighbours.read(event.data, now)
-            case RecordsRead():
-                self._read_records()
-            case Started():
-                self._start(now)
             case LinkConnected():
                 self._connected(event.neighbour, now)
             case LinkLost():
                 self._lost(event.neighbour, now)
             case Woke():
                 self._wake(now)
+            case Started():
+                self._start(now)
+            case Asked() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
+                self._read(event, now)
             case _:
                 self._traffic.handle(event, now)
         self._tend_soft_links(now)
@@ -220,8 +206,7 @@ class Node:
         self._tend_soft_links(now)
         self._open_intake(now)
         self._say_synced()
-        self._forget_flushed()
-        self._answer_established()
+        self._clients.tend()
         return self._finish(now)
 
     # ---- links ---------------------------------------------------------------------------------------------------
@@ -334,15 +319,8 @@ class Node:
         if self._moves.is_leaving(sender) and not isinstance(message, Flush):
             return  # what is wanted there we know from our new neighbour
         match message:
-            case Announce():
-                self._announced(message, sender)
-            case Withdraw():
-                self._routes.remove(message.key, sender)
-            case Established():
-                self._routes.establish(message.key, sender, complete=message.complete)
-            case Synced():
-                self._routes.sweep(sender)
-                self._traffic.heard(sender)
+            case Announce() | Withdraw() | Established() | Synced():
+                self._obey_about_wishes(message, sender)
             case Flush():
                 self._flushes.passed(sender, message)
             case Flushed():
@@ -354,17 +332,20 @@ class Node:
             case Told():
                 if not self._moves.told(sender, message.body):
                     self._hand_to_overlay(NeighbourTold(sender, message.body), now)
-            case Passed():
-                self._moves.passed(message, sender)
-            case Parting():
-                self._moves.parted(sender, message.number)
-            case Freeze():
-                self._neighbours.places.heard_of(message.number)
-                self._freezes.asked(sender, message, now)
-            case Frozen():
-                self._freezes.answered(sender, message)
-            case Thaw():
-                self._freezes.thawed(sender, message, now)
+            case Freeze() | Frozen() | Thaw() | Passed() | Parting():
+                self._moves.obey(message, sender, now)
+
+    def _obey_about_wishes(self, message: Announce | Withdraw | Established | Synced, sender: GatewayId) -> None:
+        match message:
+            case Announce():
+                self._announced(message, sender)
+            case Withdraw():
+                self._routes.remove(message.key, sender)
+            case Established():
+                self._routes.establish(message.key, sender, complete=message.complete)
+            case Synced():
+                self._routes.sweep(sender)
+                self._traffic.heard(sender)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
         try:
@@ -410,6 +391,20 @@ class Node:
             if all(self._traffic.has_heard(other) for other in self._links if other != neighbour):
                 self._neighbours.told_synced.add(neighbour)
                 self._routes.say_synced(neighbour)
+
+    def _read(self, event: Asked | Ordered | PlaceRead | RecordReceived | RecordsRead, now: float) -> None:
+        """Take what people, clients and we ourselves have written on our broker."""
+        match event:
+            case RecordReceived():
+                self._clients.record(event.client, event.data, now)
+            case RecordsRead():
+                self._read_records()
+            case PlaceRead():
+                self._neighbours.read(event.data, now)
+            case Asked():
+                self._asked(event.client, event.data)
+            case Ordered():
+                self._moves.ordered(event.client, event.data, now)
 
     def _read_records(self) -> None:
         if not self._records_read:
@@ -476,93 +471,7 @@ class Node:
             is_calm = not changes and not self._soft_links.have_returned
         self._flushes.advance(now)
 
-    # ---- a subscription's way ------------------------------------------------------------------------------------
-
-    def _record(self, client: ClientId, data: bytes, now: float) -> None:
-        """A client wrote its record: begin what is new, then end what is gone."""
-        if not data:
-            self._end(self._subscribers.keys_of(client), now)
-            return
-        try:
-            record = decode_record(data)
-            if len(client) > ID_LENGTH_MAX:
-                raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
-            if self._subscribers.ending(client) > ENDING_MAX:
-                raise RecordError("too many changes: wait until earlier subscriptions have ended, then write it again")
-            if client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
-                raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
-        except RecordError as error:
-            self._refuse(client, "record", Answer(answer="refused", problem=error.problem))
-            return
-        difference = self._subscribers.compare(client, record, now)
-        for name, wish in difference.begin.items():
-            self._begin(client, name, wish)
-        self._end(difference.end, now)
-        self._subscribers.discard_idle(client)
-        for key in difference.stay:
-            complete = self._routes.standing_of(key)
-            if complete is not None:
-                name = self._subscribers.owner(key).name
-                self._answer(client, Answer(answer="established", name=name, partly=not complete))
-
-    def _begin(self, client: ClientId, name: str, wish: Wish) -> None:
-        try:
-            subscription = Subscription.parse(wish.topics, wish.where)
-        except FilterError as error:
-            answer = Answer(answer="refused", name=name, problem=error.problem, column=error.column)
-            self._refuse(client, "filter", answer)
-            return
-        except TopicError as error:
-            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=str(error)))
-            return
-        if not any(subscription.may_touch(topics) for topics in self._parts.data):
-            problem = f"nothing would ever come: only {', '.join(self._parts.data)} take part in the federation"
-            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=problem))
-            return
-        refusal = self._parts.admit(SubscribeRequest(self.gateway, client, name, subscription))
-        if refusal is not None:
-            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal))
-            return
-        key = self._next_key()
-        if not self._routes.add(key, subscription, None):
-            problem = "the matcher failed on it: ask the operator"
-            self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
-            return
-        self._subscribers.begin(client, name, wish, key)
-
-    def _next_key(self) -> SubscriptionKey:
-        self._subscription_number += 1
-        return SubscriptionKey(self.gateway, self._parts.epoch, self._subscription_number)
-
-    def _end(self, keys: Sequence[SubscriptionKey], now: float) -> None:
-        """Let subscriptions end behind what is under way to them."""
-        for key in keys:
-            self._subscribers.end(key)
-        self._flushes.close(keys, now)
-
-    def _forget_flushed(self) -> None:
-        for key in self._flushes.finished():
-            self._routes.remove(key, None)
-            owner = self._subscribers.forget(key)
-            assert owner.client is not None
-            if not self._subscribers.has(owner.client, owner.name):  # else another has taken its place
-                self._answer(owner.client, Answer(answer="ended", name=owner.name))
-
-    def _answer_established(self) -> None:
-        for key, complete in self._routes.established_here():
-            self.counters.add("subscriptions_established", "" if complete else "partly")
-            owner = self._subscribers.owner(key)
-            if owner.client is not None and not self._subscribers.is_ending(key):
-                self._answer(owner.client, Answer(answer="established", name=owner.name, partly=not complete))
-
-    def _refuse(self, client: ClientId, reason: str, answer: Answer) -> None:
-        text = f"client {client[:100]!r} {answer.name[:100]!r}: {answer.problem}"
-        self._journal.refuse("subscriptions_refused", reason, text)
-        self._answer(client, answer)
-
-    def _answer(self, client: ClientId, answer: Answer) -> None:
-        topic = layout.control(self.gateway, client)
-        self._effects.append(PublishLocally(topic=topic, payload=encode_answer(answer), qos=1))
+    # ---- questions and orders -------------------------------------------------------------------------------------
 
     def _asked(self, client: ClientId, data: bytes) -> None:
         if len(client) > ID_LENGTH_MAX:
@@ -575,30 +484,11 @@ class Node:
         topic = layout.control(self.gateway, client)
         self._effects.append(PublishLocally(topic=topic, payload=encode_route(answering.answer(data)), qos=1))
 
-    def _ordered(self, client: ClientId, data: bytes, now: float) -> None:
-        try:
-            if len(client) > ID_LENGTH_MAX:
-                raise RecordError(f"a name of over {ID_LENGTH_MAX} characters")
-            order = decode_order(data)
-        except RecordError as error:
-            self._journal.refuse("moves_refused", "malformed", f"an order of {client[:100]!r}: {error}")
-            if len(client) <= ID_LENGTH_MAX:
-                self._answer_move(client, MoveAnswer(answer="stayed", problem=str(error)))
-            return
-        self._moves.order(client, order, now)
-
-    def _answer_move(self, client: ClientId, answer: MoveAnswer) -> None:
-        topic = layout.control(self.gateway, client)
-        self._effects.append(PublishLocally(topic=topic, payload=encode_move(answer), qos=1))
-
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def _start(self, now: float) -> None:
         self._hold_until = now + LINK_GRACE_S
-        for standing in self._parts.standing:
-            key = self._next_key()
-            if self._routes.add(key, Subscription.parse(standing.topics, standing.where), None):
-                self._subscribers.begin_standing(standing, key)
+        self._clients.start(self._parts.standing)
         self._controls.start(now)
         self._hand_to_overlay(OverlayStarted(), now)
 
@@ -614,16 +504,11 @@ class Node:
         self._traffic.wake(now)
         self._flushes.wake(now)
         self._controls.wake(now)
-        for client in self._subscribers.expired(now):
-            keys = self._subscribers.keys_of(client)
-            self.counters.add("subscriptions_expired", amount=len(keys))
-            self._end(keys, now)
-            # Its record would be replayed to us after a restart, and live once more.
-            self._effects.append(PublishLocally(topic=layout.record(self.gateway, client), payload=b"", retain=True))
+        self._clients.expire(now)
 
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
-        effects, self._effects = self._effects, []
+        effects, self._effects = [*self._effects, *self._clients.drain(), *self._moves.drain()], []
         for neighbour, waves in self._waves.drain().items():
             for wave in waves:
                 assert isinstance(wave, Flush | Flushed)

@@ -292,14 +292,7 @@ class GatewayModel:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case PublishLocally():
-                message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
-                if effect.topic == self._topics.place:
-                    self._place = effect.payload
-                park = self._parks_by_topic.get(effect.topic)
-                if park is None:
-                    self.control.publish(message, effect.number)
-                else:
-                    park.put(message, effect.number)
+                self._publish(effect)
             case SendFrame():
                 topic = self._topics.link(effect.neighbour, urgent=effect.urgent)
                 if effect.neighbour in self.links:
@@ -316,6 +309,16 @@ class GatewayModel:
                 self._carry_out_link(effect)
             case _:
                 self._carry_out_custody(effect)
+
+    def _publish(self, effect: PublishLocally) -> None:
+        message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
+        if effect.topic == self._topics.place:
+            self._place = effect.payload
+        park = self._parks_by_topic.get(effect.topic)
+        if park is None:
+            self.control.publish(message, effect.number)
+        else:
+            park.put(message, effect.number)
 
     def _carry_out_link(self, effect: OpenLink | CloseLink) -> None:
         peer = effect.neighbour

@@ -1,0 +1,172 @@
+"""The way of a client's subscriptions: from its record into the table, and out of it behind what is under way.
+
+Whatever becomes of one the client is told: established, refused with a reason, ended.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from mqloom.core import layout
+from mqloom.core.effects import PublishLocally
+from mqloom.core.errors import FilterError, RecordError, TopicError
+from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
+from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX
+from mqloom.core.records import Answer, Wish, decode_record, encode_answer
+from mqloom.core.subscription import Subscription
+from mqloom.gateway.flushes import Flushes
+from mqloom.gateway.interfaces import SubscribeRequest
+from mqloom.gateway.journal import Journal
+from mqloom.gateway.routes import Routes
+from mqloom.gateway.subscribers import Standing, Subscribers
+
+
+class Terms(Protocol):
+    """Under what conditions clients are served; a node's parts say that."""
+
+    @property
+    def gateway(self) -> GatewayId:
+        """The gateway beside our broker."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Of this start of it."""
+        ...
+
+    @property
+    def data(self) -> Sequence[str]:
+        """The topics that take part."""
+        ...
+
+    @property
+    def admit(self) -> Callable[[SubscribeRequest], str | None]:
+        """Says why somebody may not subscribe; None if it may."""
+        ...
+
+
+class Clients:
+    """The clients of one gateway, as far as they subscribe."""
+
+    def __init__(
+        self, terms: Terms, routes: Routes, subscribers: Subscribers, flushes: Flushes, journal: Journal
+    ) -> None:
+        self._terms = terms
+        self._routes = routes
+        self._subscribers = subscribers
+        self._flushes = flushes
+        self._journal = journal
+        self._number = 0
+        self._effects: list[PublishLocally] = []
+
+    def record(self, client: ClientId, data: bytes, now: float) -> None:
+        """A client wrote its record: begin what is new, then end what is gone."""
+        if not data:
+            self._end(self._subscribers.keys_of(client), now)
+            return
+        try:
+            record = decode_record(data)
+            if len(client) > ID_LENGTH_MAX:
+                raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
+            if self._subscribers.ending(client) > ENDING_MAX:
+                raise RecordError("too many changes: wait until earlier subscriptions have ended, then write it again")
+            if client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
+                raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
+        except RecordError as error:
+            self._refuse(client, "record", Answer(answer="refused", problem=error.problem))
+            return
+        difference = self._subscribers.compare(client, record, now)
+        for name, wish in difference.begin.items():
+            self._begin(client, name, wish)
+        self._end(difference.end, now)
+        self._subscribers.discard_idle(client)
+        for key in difference.stay:
+            complete = self._routes.standing_of(key)
+            if complete is not None:
+                name = self._subscribers.owner(key).name
+                self._answer(client, Answer(answer="established", name=name, partly=not complete))
+
+    def _begin(self, client: ClientId, name: str, wish: Wish) -> None:
+        try:
+            subscription = Subscription.parse(wish.topics, wish.where)
+        except FilterError as error:
+            answer = Answer(answer="refused", name=name, problem=error.problem, column=error.column)
+            self._refuse(client, "filter", answer)
+            return
+        except TopicError as error:
+            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=str(error)))
+            return
+        if not any(subscription.may_touch(topics) for topics in self._terms.data):
+            problem = f"nothing would ever come: only {', '.join(self._terms.data)} take part in the federation"
+            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=problem))
+            return
+        refusal = self._terms.admit(SubscribeRequest(self._terms.gateway, client, name, subscription))
+        if refusal is not None:
+            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal))
+            return
+        key = self._next_key()
+        if not self._routes.add(key, subscription, None):
+            problem = "the matcher failed on it: ask the operator"
+            self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
+            return
+        self._subscribers.begin(client, name, wish, key)
+
+    def start(self, standing: Sequence[Standing]) -> None:
+        """Begin the subscriptions of the configuration."""
+        for each in standing:
+            key = self._next_key()
+            if self._routes.add(key, Subscription.parse(each.topics, each.where), None):
+                self._subscribers.begin_standing(each, key)
+
+    def expire(self, now: float) -> None:
+        """End what was not renewed."""
+        for client in self._subscribers.expired(now):
+            keys = self._subscribers.keys_of(client)
+            self._journal.counters.add("subscriptions_expired", amount=len(keys))
+            self._end(keys, now)
+            # Its record would be replayed to us after a restart, and live once more.
+            topic = layout.record(self._terms.gateway, client)
+            self._effects.append(PublishLocally(topic=topic, payload=b"", retain=True))
+
+    def tend(self) -> None:
+        """Forget what has ended, and tell what is established."""
+        self._forget_flushed()
+        self._answer_established()
+
+    def drain(self) -> list[PublishLocally]:
+        """Return what is to be published on our broker."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _next_key(self) -> SubscriptionKey:
+        self._number += 1
+        return SubscriptionKey(self._terms.gateway, self._terms.epoch, self._number)
+
+    def _end(self, keys: Sequence[SubscriptionKey], now: float) -> None:
+        """Let subscriptions end behind what is under way to them."""
+        for key in keys:
+            self._subscribers.end(key)
+        self._flushes.close(keys, now)
+
+    def _forget_flushed(self) -> None:
+        for key in self._flushes.finished():
+            self._routes.remove(key, None)
+            owner = self._subscribers.forget(key)
+            assert owner.client is not None
+            if not self._subscribers.has(owner.client, owner.name):  # else another has taken its place
+                self._answer(owner.client, Answer(answer="ended", name=owner.name))
+
+    def _answer_established(self) -> None:
+        for key, complete in self._routes.established_here():
+            self._journal.counters.add("subscriptions_established", "" if complete else "partly")
+            owner = self._subscribers.owner(key)
+            if owner.client is not None and not self._subscribers.is_ending(key):
+                self._answer(owner.client, Answer(answer="established", name=owner.name, partly=not complete))
+
+    def _refuse(self, client: ClientId, reason: str, answer: Answer) -> None:
+        text = f"client {client[:100]!r} {answer.name[:100]!r}: {answer.problem}"
+        self._journal.refuse("subscriptions_refused", reason, text)
+        self._answer(client, answer)
+
+    def _answer(self, client: ClientId, answer: Answer) -> None:
+        topic = layout.control(self._terms.gateway, client)
+        self._effects.append(PublishLocally(topic=topic, payload=encode_answer(answer), qos=1))
