@@ -151,7 +151,7 @@ PROBLEM_MAX: Final = 500
 MOVE_S: Final = 30.0
 """How long a move may take until the gateway stays where it is."""
 
-FREEZE_S: Final = 90.0
+FREEZE_S: Final = 600.0
 """How long soft links keep off the path of a move of which nothing more is heard: its gateway crashed, and for good."""
 
 HOLD_S: Final = 3.0

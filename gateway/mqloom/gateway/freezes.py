@@ -8,12 +8,16 @@ do. Whoever agrees closes its soft links that touch the path, opens no others, a
 one is over. So everybody near is a coordinator, and none is needed whose crash would matter: two moves that are near
 each other meet somebody who agrees to one of them only.
 
-The new neighbour takes the gateway on before it agrees, and keeps that.
+A crash must not let a soft link touch the path: the map of its gateway is not that of others, as long as the move is
+under way, and what it sends may be left out by both ways. So whoever begins anew is told of the move by its neighbours
+before it has a map. For the same reason the one from whom the gateway parts says that the move is over, when it has
+heard that itself: its word goes behind the news of it, which changes the maps.
 
     event                                  then
     asked, and we have agreed to another   refuse
     asked, and somebody is out of reach    refuse: we cannot ask there
     asked                                  keep off, ask further
+    told again, after a restart            keep off
     all have agreed, soft links are gone   agree
     one refuses, or is lost                refuse
     thawed, or FREEZE_S later              over
@@ -21,10 +25,9 @@ The new neighbour takes the gateway on before it agrees, and keeps that.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import FREEZE_S
+from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
 from mqloom.core.messages import Freeze, Frozen, Thaw
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
@@ -41,7 +44,6 @@ class _Agreement:
     asked_by: GatewayId | None
     waiting: set[GatewayId]
     until: float
-    adoption: Literal["not ours", "wanted", "asked", "kept"]
     answer: str | None = None
     """The problem, or nothing; None as long as somebody is waited for."""
 
@@ -84,7 +86,10 @@ class Freezes:
     def asked(self, sender: GatewayId, freeze: Freeze, now: float) -> None:
         """A neighbour asks for somebody's move."""
         agreed = self._agreed
-        if agreed is not None and agreed.name == (freeze.mover, freeze.number):
+        if freeze.is_again:
+            if agreed is None:
+                self._agree(_Agreement(freeze, sender, set(), now + FREEZE_S, ""), now)
+        elif agreed is not None and agreed.name == (freeze.mover, freeze.number):
             self._reply(sender, freeze, "it came by twice: is there a cycle in the primary network?")
         elif agreed is not None or freeze.mover == self._gateway:
             who = self._gateway if agreed is None else agreed.freeze.mover
@@ -107,30 +112,29 @@ class Freezes:
         assert self._agreed.asked_by is None
         return self._agreed.answer
 
-    def to_adopt(self) -> Freeze | None:
-        """Return the move, once, whose gateway is to be our neighbour; `adopted` says that this is kept."""
+    def may_join(self, gateway: GatewayId) -> int:
+        """Return by which move a gateway is to be our neighbour; 0 if by none that we have agreed to."""
         agreed = self._agreed
-        if agreed is None or agreed.adoption != "wanted" or not self._is_settled(agreed):
-            return None
-        agreed.adoption = "asked"
-        return agreed.freeze
-
-    def adopted(self, mover: GatewayId) -> None:
-        """It is kept that a gateway is our neighbour."""
-        if self._agreed is not None and self._agreed.freeze.mover == mover:
-            self._agreed.adoption = "kept"
+        is_so = agreed is not None and agreed.freeze.mover == gateway and agreed.freeze.path[-1] == self._gateway
+        return agreed.freeze.number if agreed is not None and is_so else 0
 
     def settle(self) -> None:
         """Answer, when everybody has and the soft links that touch the path are gone."""
         agreed = self._agreed
-        if agreed is not None and agreed.adoption in ("not ours", "kept") and self._is_settled(agreed):
+        if agreed is not None and agreed.answer is None and not agreed.waiting and not self._soft_links.are_closing:
             self._conclude(agreed, "")
 
     def end(self, now: float) -> None:
-        """Our own move is over."""
+        """Our own move is over, and nobody has another map because of it."""
         agreed = self._agreed
         if agreed is not None and agreed.asked_by is None:
-            self._over(Thaw(*agreed.name, agreed.freeze.hops_left), None, now)
+            self._over(Thaw(*agreed.name, CONTROL_HOPS_MAX), None, now)
+
+    def parted(self, mover: GatewayId, now: float) -> None:
+        """A gateway has moved, or tried to, and is no neighbour of ours: our map is as it will be, so it is over."""
+        agreed = self._agreed
+        if agreed is not None and agreed.freeze.mover == mover:
+            self._over(Thaw(*agreed.name, CONTROL_HOPS_MAX), None, now)
 
     def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
         """Somebody's move is over."""
@@ -138,8 +142,11 @@ class Freezes:
             self._over(thaw, sender, now)
 
     def reach(self, neighbour: GatewayId) -> None:
-        """A neighbour can be asked from now on."""
+        """A neighbour can be asked from now on; it may have forgotten what it had agreed to."""
         self._reachable.add(neighbour)
+        if self._agreed is not None:
+            freeze = self._agreed.freeze
+            self._outbox.post(neighbour, [Freeze(freeze.mover, freeze.number, freeze.path, freeze.hops_left, True)])
 
     def lose(self, neighbour: GatewayId) -> None:
         """A neighbour is out of reach."""
@@ -161,7 +168,6 @@ class Freezes:
 
     def _begin(self, freeze: Freeze, asked_by: GatewayId | None, now: float) -> None:
         targets = self._overlay.spread(asked_by) if freeze.hops_left else ()
-        adoption: Literal["wanted", "not ours"] = "wanted" if freeze.path[-1] == self._gateway else "not ours"
         missing = [each for each in targets if each not in self._reachable]
         problem = f"{self._gateway} does not reach {missing[0]}" if missing else ""
         if problem:
@@ -169,15 +175,14 @@ class Freezes:
                 self._reply(asked_by, freeze, problem)
                 return
             targets = ()
-        agreed = _Agreement(freeze, asked_by, set(targets), now + FREEZE_S, adoption, problem or None)
-        self._agreed = agreed
-        self._tell_overlay(MoveNear(freeze.path), now)
+        self._agree(_Agreement(freeze, asked_by, set(targets), now + FREEZE_S, problem or None), now)
         further = Freeze(freeze.mover, freeze.number, freeze.path, max(freeze.hops_left - 1, 0))
         for target in targets:
             self._outbox.post(target, [further])
 
-    def _is_settled(self, agreed: _Agreement) -> bool:
-        return agreed.answer is None and not agreed.waiting and not self._soft_links.are_closing
+    def _agree(self, agreement: _Agreement, now: float) -> None:
+        self._agreed = agreement
+        self._tell_overlay(MoveNear(agreement.freeze.path), now)
 
     def _conclude(self, agreed: _Agreement, problem: str) -> None:
         agreed.answer = problem

@@ -5,8 +5,9 @@ the old network is complete, from then on the new one is; whatever is lost or cr
 
     step       phase of the paper  what happens                                          it ends when
     ASKING     preparation         keep, on our broker, that B is none of ours           our broker has it
-    FREEZING   initialisation      ask everybody near (`freezes`); B takes us on         all have agreed
-    LINKING    update              link to B: wishes go both ways, by aliases            both have said everything
+    FREEZING   initialisation      ask everybody near (`freezes`)                        all have agreed
+    LINKING    update              greet B, which takes us on, and keeps that; wishes    both have said everything
+                                   go both ways, by aliases
     SWEEPING   update              send Passed by B along the path                       it comes back from N
     SETTLING   update              finish what N gave us before that, and all flushes    all is done
     HOLDING    update              hold what is for N; send Passed by N along the path   it comes back from B, and N
@@ -179,7 +180,6 @@ class Moves:
 
     def tend(self, now: float) -> None:
         """Go on as far as possible, after whatever has happened."""
-        self._adopt(now)
         self._neighbours.freezes.settle()
         while self._move is not None and self._go_on(self._move, now):
             pass
@@ -318,7 +318,8 @@ class Moves:
 
     def _end(self, move: Move, now: float) -> None:
         self._move = None
-        self._neighbours.freezes.end(now)
+        if move.step in (Step.ASKING, Step.FREEZING):
+            self._neighbours.freezes.end(now)  # else the one from whom we parted says so
         self._journal.counters.add("moves_made", amount=not move.problem)
         word: Literal["moved", "stayed"] = "stayed" if move.problem else "moved"
         self._say(move.client, MoveAnswer(answer=word, number=move.order.number, problem=move.problem))
@@ -388,19 +389,21 @@ class Moves:
 
     # ---- the moves of others -------------------------------------------------------------------------------------
 
-    def _adopt(self, now: float) -> None:
-        """Take on a gateway that moves to us, and keep that before we agree."""
+    def adopt(self, mover: GatewayId, now: float) -> bool:
+        """Take on a gateway that greets us because it moves to us; whether it does, and all have agreed to that.
+
+        It is told everything only when our broker has kept that it is our neighbour.
+        """
         parts = self._neighbours
-        freeze = parts.freezes.to_adopt()
-        if freeze is None:
-            return
-        mover = freeze.mover
-        if mover not in parts.links:
-            parts.places.add(PlaceLink(mover, freeze.number))
-            parts.add(PlaceLink(mover, freeze.number), now)
-        else:  # from a move of before, of whose end we have not heard
-            parts.places.add(PlaceLink(mover, freeze.number))
-        self._keep(parts.places.record(), lambda: parts.freezes.adopted(mover))
+        number = parts.freezes.may_join(mover)
+        if not number:
+            return False
+        link = PlaceLink(mover, number)
+        parts.places.add(link)
+        parts.add(link, now)
+        parts.unkept.add(mover)
+        self._keep(parts.places.record(), lambda: parts.unkept.discard(mover))
+        return True
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""
@@ -423,6 +426,7 @@ class Moves:
             parts.forget_wishes(neighbour, now)
             parts.drop(neighbour, now)
             parts.change_overlay(now)
+            parts.freezes.parted(neighbour, now)
             self._keep(parts.places.record(), lambda: None)
             self._journal.tell("info", f"{neighbour} has moved away: it is no neighbour any more")
 

@@ -40,6 +40,8 @@ class Neighbours:
     journal: Journal
     told_synced: set[GatewayId] = field(default_factory=set)
     """Those to whom we have said everything."""
+    unkept: set[GatewayId] = field(default_factory=set)
+    """Those of whom our broker has not yet kept that they are our neighbours."""
     aliases: dict[GatewayId, Aliases] = field(default_factory=dict)
 
     def read(self, data: bytes, now: float) -> None:
@@ -84,6 +86,7 @@ class Neighbours:
         link = self.links.pop(neighbour)
         self.soft_links.begin_at(neighbour, link.next_number)
         self.told_synced.discard(neighbour)
+        self.unkept.discard(neighbour)
         self.aliases.pop(neighbour, None)
         self.soft_links.orders.append(CloseLink(neighbour=neighbour, is_primary=True))
 

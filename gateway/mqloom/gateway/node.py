@@ -37,6 +37,7 @@ from mqloom.core.messages import (
     Flushed,
     Freeze,
     Frozen,
+    Hello,
     Mark,
     Message,
     Parting,
@@ -224,10 +225,7 @@ class Node:
             self._soft_links.lost(gateway)
 
     def _receive(self, event: FramesReceived, now: float) -> None:
-        link = self._links.get(event.sender)
-        if link is None and event.urgent and self._neighbours.places.has_parted(event.sender):
-            event = FramesReceived(sender=event.sender, frames=event.frames[:1])
-        if link is None and (event.urgent or self._is_stranger(event.sender)):
+        if event.sender not in self._links and self._is_stranger(event.sender):
             reason = "stranger"
             text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
             for _ in event.frames:
@@ -241,22 +239,27 @@ class Node:
             except FrameError as error:
                 self._journal.refuse("frames_refused", error.reason, f"from {event.sender}: {error.problem}")
                 continue
-            if link is None:
-                if self._moves.is_going_to(event.sender):
-                    continue  # it is our neighbour to be, and greets before we do
+            if frame.sender not in self._links and _is_greeting(frame):
+                self._moves.adopt(frame.sender, now)
+            if frame.sender in self._links:
+                self._receive_from_neighbour(frame, self._links[frame.sender], now, urgent=event.urgent)
+            elif not self._moves.is_going_to(frame.sender):  # it may have been our neighbour before
                 self._say_parted(frame, now)
-                self._receive_from_guest(frame, now)
-                continue
-            if event.urgent:
-                self._obey(link.receive_urgent(frame), event.sender, now)
-                continue
-            place = link.places
-            changes, messages = link.receive(frame, now)
-            self._change(event.sender, changes, now)
-            self._obey(messages, event.sender, now, FromNeighbour(event.sender, frame.conversation, place))
+                self._receive_from_guest(frame, now, urgent=event.urgent)
+
+    def _receive_from_neighbour(self, frame: Frame, link: Link, now: float, *, urgent: bool) -> None:
+        if urgent:
+            self._obey(link.receive_urgent(frame), frame.sender, now)
+            return
+        place = link.places
+        changes, messages = link.receive(frame, now)
+        self._change(frame.sender, changes, now)
+        self._obey(messages, frame.sender, now, FromNeighbour(frame.sender, frame.conversation, place))
 
     def _is_stranger(self, sender: GatewayId) -> bool:
-        return not (self._may_be_guest(sender) or self._neighbours.places.has_parted(sender))
+        """Whether somebody can have nothing to say to us, whatever it is."""
+        is_known = self._may_be_guest(sender) or self._neighbours.places.has_parted(sender)
+        return not (is_known or self._freezes.may_join(sender))
 
     def _may_be_guest(self, sender: GatewayId) -> bool:
         """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""
@@ -269,7 +272,10 @@ class Node:
             ack = encode_ack(Ack(self.gateway, frame.conversation, 0, 0, (), number))
             self._effects.append(SendAck(neighbour=frame.sender, ack=ack))
 
-    def _receive_from_guest(self, frame: Frame, now: float) -> None:
+    def _receive_from_guest(self, frame: Frame, now: float, *, urgent: bool) -> None:
+        if urgent or not self._may_be_guest(frame.sender):
+            self._journal.refuse("frames_refused", "stranger", f"{frame.sender!r} is no neighbour of ours")
+            return
         place = self._guests.places(frame.sender)
         messages = [message for message in self._guests.receive(frame, now) if isinstance(message, Publication)]
         self._obey(messages, frame.sender, now, FromGuest(frame.sender, frame.conversation, place))
@@ -361,11 +367,11 @@ class Node:
         for change in changes:
             match change:
                 case LinkChange.OPEN:
+                    self._freezes.reach(neighbour)  # before it hears of a map
                     if not self._moves.is_new(neighbour):
                         self._hand_to_overlay(LinkStood(neighbour, up=True), now)  # its map goes before announcements
                     self._routes.open_link(neighbour)
                     self._flushes.reach(neighbour)
-                    self._freezes.reach(neighbour)
                     self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
                     if not self._moves.is_new(neighbour):
@@ -384,7 +390,7 @@ class Node:
     def _say_synced(self) -> None:
         """Say Synced to those for whom we know everything there is: what all others want, and our own clients."""
         for neighbour, link in self._links.items():
-            if self._moves.is_leaving(neighbour):
+            if self._moves.is_leaving(neighbour) or neighbour in self._neighbours.unkept:
                 continue
             if link.state is not LinkState.UP or neighbour in self._neighbours.told_synced or not self._records_read:
                 continue
@@ -580,3 +586,8 @@ class Node:
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""
         return self._traffic.holdings()
+
+
+def _is_greeting(frame: Frame) -> bool:
+    first = frame.messages[0] if frame.messages else None
+    return isinstance(first, Hello) and first.asks
