@@ -233,6 +233,7 @@ class Moves:
             return self._enter(move, Step.SETTLING)
         if not move.is_passed or parts.links[move.old].held:
             return False
+        parts.traffic.pin(move.old)
         self._keep_place(move, parts.places.record_after(move.old, move.link))
         return self._enter(move, Step.KEEPING)
 
