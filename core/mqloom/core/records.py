@@ -158,7 +158,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Let this gateway give up the primary link behind which another gateway is for one to that; the number comes back."""
+    """Let a gateway give up the primary link behind which another one is, for one to that; the number comes back."""
 
     number: Number
     move_to: GatewayName

@@ -141,7 +141,7 @@ class Custody:
         return len(self._open)
 
     def _is_waited_for(self, duty: Duty, source: Source) -> bool:
-        """Whether we are waited for by a source: the one that gave us this duty, or one that cannot rely on that one."""
+        """Whether a source waits for us: the one that gave us this duty, or one that cannot rely on that one."""
         if not duty.sources:  # whoever gave it to us is no neighbour any more
             return True
         first = duty.sources[0]

@@ -1,4 +1,4 @@
-"""Leave to move a primary link, and soft links that keep off its path (paper 001, section 6: preparation and initiation).
+"""Leave to move a primary link, and soft links that keep off its path (paper 001, section 6: the first two phases).
 
 Theory of operation. While a gateway moves, the primary network has a cycle: the path from it over its old neighbour to
 its new one, and the new link. Publications go both ways around it, and whoever gets one twice must not wait for itself.
@@ -11,7 +11,9 @@ each other meet somebody who agrees to one of them only.
 The new neighbour takes the gateway on before it agrees, and keeps that.
 
     event                                  then
-    asked, and we have agreed to another   refuse
+    asked, and we have agreed to another   refuse; but if both are of one gateway, the first is over
+    asked to take on one of whom we have   refuse
+    no address
     asked, and somebody is out of reach    refuse: we cannot ask there
     asked                                  keep off, ask further
     all have agreed, soft links are gone   agree
@@ -19,7 +21,7 @@ The new neighbour takes the gateway on before it agrees, and keeps that.
     thawed, or FREEZE_S later              over
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,8 +63,10 @@ class Freezes:
         outbox: Outbox,
         tell_overlay: Callable[[OverlayEvent, float], None],
         journal: Journal,
+        peers: Collection[GatewayId],
     ) -> None:
         self._gateway = gateway
+        self._peers = peers
         self._overlay = overlay
         self._soft_links = soft_links
         self._outbox = outbox
@@ -86,6 +90,10 @@ class Freezes:
         agreed = self._agreed
         if agreed is not None and agreed.name == (freeze.mover, freeze.number):
             self._reply(sender, freeze, "it came by twice: is there a cycle in the primary network?")
+        elif self._is_outdated(freeze):  # its gateway crashed meanwhile, or we did not hear the end of that
+            self._agreed = None
+            self._tell_overlay(MoveOver(), now)
+            self._begin(freeze, sender, now)
         elif agreed is not None or freeze.mover == self._gateway:
             who = self._gateway if agreed is None else agreed.freeze.mover
             self._reply(sender, freeze, f"{self._gateway} has agreed to a move of {who}: try again when it is over")
@@ -103,7 +111,8 @@ class Freezes:
     @property
     def answer(self) -> str | None:
         """What has become of our own question: a problem, or nothing; None as long as it is open."""
-        assert self._agreed is not None and self._agreed.asked_by is None
+        assert self._agreed is not None
+        assert self._agreed.asked_by is None
         return self._agreed.answer
 
     def to_adopt(self) -> Freeze | None:
@@ -114,9 +123,9 @@ class Freezes:
         agreed.adoption = "asked"
         return agreed.freeze
 
-    def adopted(self, mover: GatewayId) -> None:
-        """It is kept that a gateway is our neighbour."""
-        if self._agreed is not None and self._agreed.freeze.mover == mover:
+    def adopted(self, freeze: Freeze) -> None:
+        """It is kept that a gateway is our neighbour, by this move."""
+        if self._agreed is not None and self._agreed.freeze == freeze:
             self._agreed.adoption = "kept"
 
     def settle(self) -> None:
@@ -133,7 +142,8 @@ class Freezes:
 
     def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
         """Somebody's move is over."""
-        if self._agreed is not None and self._agreed.name == (thaw.mover, thaw.number):
+        agreed = self._agreed
+        if agreed is not None and agreed.asked_by is not None and agreed.name == (thaw.mover, thaw.number):
             self._over(thaw, sender, now)
 
     def reach(self, neighbour: GatewayId) -> None:
@@ -164,6 +174,8 @@ class Freezes:
         problem = next(
             (f"{self._gateway} does not reach {each}" for each in targets if each not in self._reachable), ""
         )
+        if adoption == "wanted" and freeze.mover not in self._peers:
+            problem = f"{freeze.mover} is not in the configuration of {self._gateway}: its address is not known there"
         if problem:
             if asked_by is not None:
                 self._reply(asked_by, freeze, problem)
@@ -175,6 +187,13 @@ class Freezes:
         further = Freeze(freeze.mover, freeze.number, freeze.path, max(freeze.hops_left - 1, 0))
         for target in targets:
             self._outbox.post(target, [further])
+
+    def _is_outdated(self, later: Freeze) -> bool:
+        """Whether we have agreed to an earlier move of the same gateway, which is over: it makes one at a time."""
+        agreed = self._agreed
+        if agreed is None or agreed.asked_by is None:
+            return False
+        return agreed.freeze.mover == later.mover and agreed.freeze.number < later.number
 
     def _is_settled(self, agreed: _Agreement) -> bool:
         return agreed.answer is None and not agreed.waiting and not self._soft_links.are_closing

@@ -1,7 +1,8 @@
 """The move of a primary link: a gateway leaves a neighbour for another one (paper 001, section 6, the delta-move).
 
 Theory of operation. A is to leave N for B. The path N, ..., B is the primary way between them. Until the last moment
-the old network is complete, from then on the new one is; whatever is lost or crashes in between, nobody misses anything.
+the old network is complete, from then on the new one is: whatever is lost or crashes in between, nobody misses
+anything.
 
     step       phase of the paper  what happens                                          it ends when
     ASKING     preparation         keep, on our broker, that B is none of ours           our broker has it
@@ -156,8 +157,12 @@ class Moves:
             return "a move is under way here or near: try again when it is over"
         if not parts.overlay.reach:
             return "the overlay of this gateway keeps no map: choose strategy S1, S2 or SH"
-        if new in parts.links or new == self._gateway:
-            return f"{new} is a neighbour of {self._gateway} already" if new in parts.links else "it is itself"
+        if new == self._gateway:
+            return f"{new} cannot be a neighbour of itself"
+        if new in parts.links:
+            return f"{new} is a neighbour of {self._gateway} already"
+        if new not in parts.peers:
+            return f"{new} is not in the configuration of {self._gateway}: its address is not known"
         if not 3 <= len(path) <= PATH_MAX:
             return f"{new} is not on the map of {self._gateway}: a move goes {parts.overlay.reach} hops at most"
         if parts.links[path[1]].state is not LinkState.UP:
@@ -372,7 +377,7 @@ class Moves:
             parts.add(PlaceLink(mover, freeze.number), now)
         else:  # from a move of before, of whose end we have not heard
             parts.places.add(PlaceLink(mover, freeze.number))
-        self._keep(parts.places.record(), lambda: parts.freezes.adopted(mover))
+        self._keep(parts.places.record(), lambda: parts.freezes.adopted(freeze))
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""

@@ -163,12 +163,19 @@ class Node:
             journal=self._journal,
         )
         self._freezes = Freezes(
-            parts.gateway, self._overlay, self._soft_links, self._outbox, self._hand_to_overlay, self._journal
+            parts.gateway,
+            self._overlay,
+            self._soft_links,
+            self._outbox,
+            self._hand_to_overlay,
+            self._journal,
+            self._peers,
         )
         self._neighbours = Neighbours(
             gateway=parts.gateway,
             epoch=parts.epoch,
             links=self._links,
+            peers=self._peers,
             places=Places(parts.gateway, parts.neighbours, self._journal),
             routes=self._routes,
             traffic=self._traffic,
@@ -200,18 +207,14 @@ class Node:
                 self._asked(event.client, event.data)
             case Ordered():
                 self._ordered(event.client, event.data, now)
-            case PlaceRead():
-                self._neighbours.read(event.data, now)
-            case RecordsRead():
-                self._read_records()
-            case Started():
-                self._start(now)
             case LinkConnected():
                 self._connected(event.neighbour, now)
             case LinkLost():
                 self._lost(event.neighbour, now)
             case Woke():
                 self._wake(now)
+            case Started() | PlaceRead() | RecordsRead():
+                self._take_first(event, now)
             case _:
                 self._traffic.handle(event, now)
         self._tend_soft_links(now)
@@ -223,6 +226,16 @@ class Node:
         self._forget_flushed()
         self._answer_established()
         return self._finish(now)
+
+    def _take_first(self, event: Started | PlaceRead | RecordsRead, now: float) -> None:
+        """Take what comes once, at the start of a gateway."""
+        match event:
+            case Started():
+                self._start(now)
+            case PlaceRead():
+                self._neighbours.read(event.data, now)
+            case RecordsRead():
+                self._read_records()
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
@@ -334,6 +347,22 @@ class Node:
         if self._moves.is_leaving(sender) and not isinstance(message, Flush):
             return  # what is wanted there we know from our new neighbour
         match message:
+            case Announce() | Withdraw() | Established() | Synced():
+                self._obey_wish(message, sender)
+            case Control():
+                self._controls.receive(message, sender, now)
+            case Mark():
+                self._traffic.marked(message, sender)
+            case Told():
+                if not self._moves.told(sender, message.body):
+                    self._hand_to_overlay(NeighbourTold(sender, message.body), now)
+            case Flush() | Flushed():
+                self._obey_wave(message, sender, now)
+            case Freeze() | Frozen() | Thaw() | Passed() | Parting():
+                self._obey_move(message, sender, now)
+
+    def _obey_wish(self, message: Announce | Withdraw | Established | Synced, sender: GatewayId) -> None:
+        match message:
             case Announce():
                 self._announced(message, sender)
             case Withdraw():
@@ -343,21 +372,15 @@ class Node:
             case Synced():
                 self._routes.sweep(sender)
                 self._traffic.heard(sender)
-            case Flush():
-                self._flushes.passed(sender, message)
-            case Flushed():
-                self._flushes.answered(sender, message, now)
-            case Control():
-                self._controls.receive(message, sender, now)
-            case Mark():
-                self._traffic.marked(message, sender)
-            case Told():
-                if not self._moves.told(sender, message.body):
-                    self._hand_to_overlay(NeighbourTold(sender, message.body), now)
-            case Passed():
-                self._moves.passed(message, sender)
-            case Parting():
-                self._moves.parted(sender, message.number)
+
+    def _obey_wave(self, message: Flush | Flushed, sender: GatewayId, now: float) -> None:
+        if isinstance(message, Flush):
+            self._flushes.passed(sender, message)
+        else:
+            self._flushes.answered(sender, message, now)
+
+    def _obey_move(self, message: Freeze | Frozen | Thaw | Passed | Parting, sender: GatewayId, now: float) -> None:
+        match message:
             case Freeze():
                 self._neighbours.places.heard_of(message.number)
                 self._freezes.asked(sender, message, now)
@@ -365,6 +388,10 @@ class Node:
                 self._freezes.answered(sender, message)
             case Thaw():
                 self._freezes.thawed(sender, message, now)
+            case Passed():
+                self._moves.passed(message, sender)
+            case Parting():
+                self._moves.parted(sender, message.number)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
         try:
