@@ -46,7 +46,7 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, LINK_WINDOW, STATUS_EVERY_S
-from mqloom.core.records import Status, decode_status, encode_status
+from mqloom.core.records import MoveAnswer, Status, decode_move, decode_status, encode_status
 from mqloom.gateway.node import Node
 from mqloom.lab.clock import Clock, Timer
 from mqloom.lab.endpoint import Endpoint, Manner, Place
@@ -83,6 +83,8 @@ class GatewayModel:
         self.plan = plan
         self.epoch = 0
         self.node: Node | None = None
+        self.answers: list[tuple[float, MoveAnswer]] = []
+        """What its operator was told, and when."""
         self._clock = clock
         self._tell = tell
         self._topics = Topics(plan.gateway)
@@ -292,14 +294,7 @@ class GatewayModel:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case PublishLocally():
-                message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
-                if effect.topic == self._topics.place:
-                    self._place = effect.payload
-                park = self._parks_by_topic.get(effect.topic)
-                if park is None:
-                    self.control.publish(message, effect.number)
-                else:
-                    park.put(message, effect.number)
+                self._publish(effect)
             case SendFrame():
                 topic = self._topics.link(effect.neighbour, urgent=effect.urgent)
                 if effect.neighbour in self.links:
@@ -316,6 +311,18 @@ class GatewayModel:
                 self._carry_out_link(effect)
             case _:
                 self._carry_out_custody(effect)
+
+    def _publish(self, effect: PublishLocally) -> None:
+        message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
+        if effect.topic == self._topics.place:
+            self._place = effect.payload
+        elif effect.topic == layout.control(self.id, OPERATOR):
+            self.answers.append((self._clock.now, decode_move(effect.payload)))
+        park = self._parks_by_topic.get(effect.topic)
+        if park is None:
+            self.control.publish(message, effect.number)
+        else:
+            park.put(message, effect.number)
 
     def _carry_out_link(self, effect: OpenLink | CloseLink) -> None:
         peer = effect.neighbour
