@@ -171,6 +171,8 @@ class Freezes:
     def _begin(self, freeze: Freeze, asked_by: GatewayId | None, now: float) -> None:
         targets = self._overlay.spread(asked_by) if freeze.hops_left else ()
         adoption: Literal["wanted", "not ours"] = "wanted" if freeze.path[-1] == self._gateway else "not ours"
+        if adoption == "wanted":  # it may be our neighbour from a move of before, of whose end we have not heard
+            targets = [each for each in targets if each != freeze.mover]
         problem = next(
             (f"{self._gateway} does not reach {each}" for each in targets if each not in self._reachable), ""
         )

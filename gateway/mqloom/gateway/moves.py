@@ -372,11 +372,10 @@ class Moves:
         if freeze is None:
             return
         mover = freeze.mover
-        if mover not in parts.links:
-            parts.places.add(PlaceLink(mover, freeze.number))
-            parts.add(PlaceLink(mover, freeze.number), now)
-        else:  # from a move of before, of whose end we have not heard
-            parts.places.add(PlaceLink(mover, freeze.number))
+        link = PlaceLink(mover, freeze.number)
+        parts.places.add(link)
+        if mover not in parts.links:  # else from a move of before, of whose end we have not heard
+            parts.add(link, now)
         self._keep(parts.places.record(), lambda: parts.freezes.adopted(freeze))
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
