@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mqloom.core.ids import Conversation, GatewayId, PublicationId
 from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, Source
 
-A, B = GatewayId("A"), GatewayId("B")
+A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
 FIRST, LATER = Conversation(1, 0), Conversation(1, 1)
 ID, REPEAT = PublicationId(A, 1, 7), PublicationId(A, 2, 0)
 
@@ -174,3 +174,68 @@ def test_whoever_brings_a_publication_is_told_once_for_each_time(script: list[tu
     told += custody.met()
     assert sorted(told, key=str) == sorted(brought, key=str)
     assert len(custody) == 0
+
+
+# ---- neighbours that come and go -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [(from_a(), from_b()), (from_b(), from_a())])
+def test_from_both_ends_of_a_link_that_is_moved_both_wait(first: Source, second: Source) -> None:
+    custody = Custody()
+    custody.twins = frozenset((A, B))
+    duty = custody.begin(first, ID)
+    custody.again(second, ID, ID)
+    assert custody.met() == []
+    custody.meet(duty)
+    assert custody.met() == [first, second]
+
+
+def test_what_came_from_a_third_one_is_not_waited_for_by_the_ends_of_a_link_that_is_moved() -> None:
+    """It went out to one of them, and comes round by the other: that one would wait for itself."""
+    custody = Custody()
+    custody.twins = frozenset((A, B))
+    duty = custody.begin(FromNeighbour(C, FIRST, 1), ID)
+    for source in (from_a(), from_b()):
+        custody.again(source, ID, ID)
+    assert custody.met() == [from_a(), from_b()]
+    custody.meet(duty)
+    assert custody.met() == [FromNeighbour(C, FIRST, 1)]
+
+
+def test_a_neighbour_that_is_none_any_more_is_not_told_and_the_others_are() -> None:
+    custody = Custody()
+    custody.twins = frozenset((A, B))
+    both, theirs, ours = custody.begin(from_a(), ID), custody.begin(from_b(2), REPEAT), custody.begin(FromBroker(1))
+    custody.again(from_b(1), ID, ID)
+    assert custody.open_from(A) == [both]
+    assert custody.open_from(B) == [both, theirs]
+    custody.forget(A)
+    assert custody.open_from(A) == []
+    for duty in (both, theirs, ours):
+        custody.meet(duty)
+    assert custody.met() == [from_b(1), from_b(2), FromBroker(1)]
+
+
+def test_what_nobody_waits_for_any_more_is_waited_for_by_whoever_sends_it_again() -> None:
+    custody = Custody()
+    duty = custody.begin(from_a(), ID)
+    custody.forget(A)
+    custody.again(from_b(), ID, ID)
+    assert custody.met() == []
+    custody.meet(duty)
+    assert custody.met() == [from_b()]
+
+
+def test_a_duty_under_two_names_is_open_once() -> None:
+    custody = Custody()
+    duty = custody.begin(from_a(), ID)
+    custody.again(from_a(2), ID, REPEAT)
+    assert custody.open_from(A) == [duty]
+
+
+def test_a_guest_of_the_name_of_a_neighbour_is_not_forgotten_with_it() -> None:
+    custody = Custody()
+    duty = custody.begin(FromGuest(A, FIRST, 1), ID)
+    custody.forget(A)
+    custody.meet(duty)
+    assert custody.met() == [FromGuest(A, FIRST, 1)]

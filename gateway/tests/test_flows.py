@@ -316,3 +316,74 @@ def test_ids_are_kept_through_the_park() -> None:
     assert isinstance(entry.message, Publication)
     assert entry.message.id == PublicationId(US, 1, 0)
     assert entry.is_parked
+
+
+# ---- while a primary link is moved ---------------------------------------------------------------------------------
+
+
+def test_what_is_held_goes_out_as_far_as_it_was_there_and_the_rest_when_it_is_released() -> None:
+    bench = FlowGate().direct()
+    bench.post(2)
+    bench.post_wave()
+    bench.flow.hold()
+    bench.post(2)
+    bench.post(1, qos=0)
+    assert sequences(bench.take(1)) == [0]
+    assert len(bench.take()) == 2
+    assert bench.take() == []
+    bench.flow.release()
+    assert sequences(bench.take()) == [2, 3, 4]
+
+
+def test_what_comes_out_of_the_park_is_not_held() -> None:
+    bench = FlowGate()
+    bench.give_up()
+    bench.post(1)
+    bench.up()
+    bench.flow.hold()
+    bench.give_back()
+    assert sequences(bench.take()) == [0]
+
+
+def test_everything_that_waits_in_memory_can_be_given_away_in_order() -> None:
+    bench = FlowGate()
+    bench.give_up()
+    bench.post(1)
+    bench.up()
+    bench.give_back(2)  # the publication and the first marker: little is behind it
+    bench.give_back()
+    bench.post(2)
+    bench.flow.hold()
+    assert sequences(bench.flow.take_all()) == [0, 1, 2]
+    assert (bench.flow.take_all(), bench.flow.held) == ([], 0)
+    bench.post(1)  # it is not held any more
+    assert sequences(bench.take()) == [3]
+
+
+def test_what_is_held_may_be_parked_until_it_is_decided_that_another_gets_it() -> None:
+    bench = FlowGate().direct()
+    bench.flow.hold()
+    bench.post(2)
+    bench.lose()
+    bench.give_up()
+    assert len(bench.park) == 1
+    assert not bench.flow.is_clear
+
+
+def test_what_another_neighbour_gets_is_never_parked() -> None:
+    """The park would be discarded with the link, and what is in it lost."""
+    bench = FlowGate().direct()
+    bench.flow.hold()
+    bench.flow.pin()
+    bench.post(FLOW_QUEUE_MAX)
+    bench.post(1, qos=0)
+    bench.lose()
+    bench.give_up()
+    bench.post(1)
+    assert bench.park == []
+    assert bench.of_clients() == []
+    assert sequences(bench.flow.take_all()) == [*range(FLOW_QUEUE_MAX), FLOW_QUEUE_MAX + 1]
+    assert bench.counters.reasons("publications_dropped") == {"link down": 1}
+    bench.give_up()  # for the next link there it is as before
+    bench.post(1)
+    assert len(bench.park) == 1

@@ -22,7 +22,7 @@ from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.plugins.tree_overlay import TreeOverlay
 
-A, B, C, US = (GatewayId(name) for name in ("A", "B", "C", "US"))
+A, B, C, US, FAR = (GatewayId(name) for name in ("A", "B", "C", "US", "FAR"))
 
 
 def key(number: int) -> SubscriptionKey:
@@ -42,9 +42,9 @@ class Waves:
         self.counters = Counters()
         self.outbox = Outbox()
         journal = Journal(self.counters)
-        overlay = GuardedOverlay(name, TreeOverlay(name, neighbours), neighbours, journal)
+        self.overlay = GuardedOverlay(name, TreeOverlay(name, neighbours), neighbours, journal)
         self.soft_links = SoftLinks(name, 1, journal)
-        self.flushes = Flushes(name, 1, overlay, self.soft_links, self.outbox, journal)
+        self.flushes = Flushes(name, 1, self.overlay, self.soft_links, self.outbox, journal)
         for neighbour in neighbours if reached else ():
             self.flushes.reach(neighbour)
 
@@ -417,3 +417,66 @@ def test_even_in_a_network_with_cycles_a_wave_comes_to_an_end(count: int, seed: 
     while network.carry():
         assert network.carried < 100 * count, "the wave goes round for ever"
     assert network.nodes[network.names[0]].flushes.finished() == [key(1)]
+
+
+# ---- while a primary link is moved ---------------------------------------------------------------------------------
+
+
+def moving() -> Waves:
+    """Return the waves of a gateway that moves from A to C, which is no neighbour of its overlay yet."""
+    ours = Waves(US, [A, B])
+    ours.flushes.reach(C)
+    ours.overlay.stand_in, ours.overlay.joining = {C: A}, C
+    return ours
+
+
+def test_the_new_neighbour_is_answered_by_itself_and_in_full() -> None:
+    ours = moving()
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    assert ours.told() == {B: [Flush(FAR, 1, 1)]}
+    ours.flushes.passed(C, Flush(FAR, 1, 1))
+    assert ours.told() == {B: [Flush(FAR, 1, 1)]}
+    assert not ours.flushes.is_calm
+    ours.flushes.answered(B, Flushed(FAR, 1, 1), 0.0)
+    assert ours.told() == {A: [Flushed(FAR, 1, 1)], C: [Flushed(FAR, 1, 1)]}
+    assert ours.flushes.is_calm
+
+
+def test_a_wave_of_one_behind_us_goes_to_the_old_neighbour_alone_until_we_have_moved() -> None:
+    ours = moving()
+    ours.flushes.passed(B, Flush(FAR, 1, 1))
+    assert ours.told() == {A: [Flush(FAR, 1, 1)]}
+    ours.flushes.passed(C, Flush(FAR, 1, 1))  # it comes round
+    assert ours.told() == {B: [Flush(FAR, 1, 1)]}
+    ours.flushes.answered(B, Flushed(FAR, 1, 1), 0.0)
+    assert ours.told() == {C: [Flushed(FAR, 1, 1)]}
+    ours.flushes.answered(A, Flushed(FAR, 1, 1), 0.0)
+    assert ours.told() == {B: [Flushed(FAR, 1, 1)]}
+
+
+def test_our_own_wave_that_comes_round_by_the_new_neighbour_is_answered_at_once() -> None:
+    ours = moving()
+    ours.flushes.close([key(1)], 0.0)
+    assert ours.told() == {A: [Flush(US, 1, 1)], B: [Flush(US, 1, 1)]}
+    ours.flushes.passed(C, Flush(US, 1, 1))
+    assert ours.told() == {C: [Flushed(US, 1, 1)]}
+    assert not ours.flushes.is_calm
+
+
+def test_the_neighbour_that_we_have_left_is_answered_at_once() -> None:
+    ours = Waves(US, [B, C])
+    ours.overlay.stand_in = {A: C}
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    assert ours.told() == {A: [Flushed(FAR, 1, 1)]}
+    ours.flushes.passed(C, Flush(FAR, 1, 1))
+    assert ours.told() == {B: [Flush(FAR, 1, 1)]}
+
+
+def test_a_lost_neighbour_to_be_takes_its_questions_with_it_and_no_others() -> None:
+    ours = moving()
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    ours.flushes.passed(C, Flush(FAR, 1, 1))
+    ours.told()
+    ours.flushes.lose(C, 0.0)
+    ours.flushes.answered(B, Flushed(FAR, 1, 1), 0.0)
+    assert ours.told() == {A: [Flushed(FAR, 1, 1)]}

@@ -166,3 +166,65 @@ def test_of_bad_effects_none_is_carried_out(answer: object) -> None:
     overlay, counters = weaving(answer)
     assert overlay.handle(OverlayStarted(), 0.0) == ()
     assert counters.reasons("plugin_failures") == {"overlay": 1}
+
+
+# ---- overlays whose primary links can be moved ---------------------------------------------------------------------
+
+
+class Moving(Weaving):
+    """An overlay with a map, which answers everything likewise."""
+
+    @property
+    def reach(self) -> int:
+        return self.spread(None)  # type: ignore[return-value]
+
+    def way_to(self, gateway: GatewayId) -> list[GatewayId]:
+        return self.spread(None)
+
+
+def moving(answer: object) -> tuple[GuardedOverlay, Counters]:
+    counters = Counters()
+    return GuardedOverlay(US, Moving(answer), [A, B, C], Journal(counters)), counters
+
+
+@pytest.mark.parametrize("overlay", [guarded(RuntimeError("no"))[0], weaving(RuntimeError("no"))[0]])
+def test_an_overlay_without_a_map_is_not_asked_for_ways(overlay: GuardedOverlay) -> None:
+    assert overlay.reach == 0
+    assert overlay.way_to(FAR) == ()
+
+
+def test_a_good_way_and_a_good_reach_are_taken_as_they_are() -> None:
+    assert moving(4)[0].reach == 4
+    assert moving([A, FAR])[0].way_to(FAR) == [A, FAR]
+    assert moving([])[0].way_to(FAR) == []
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("no"), None, "far", [1]])
+def test_without_a_good_reach_nothing_can_be_moved(answer: object) -> None:
+    overlay, counters = moving(answer)
+    assert overlay.reach == 0
+    assert counters.reasons("plugin_failures") == {"overlay": 1}
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("no"), None, 5, [5], [""], ["x" * 129], [FAR, None]])
+def test_without_a_good_way_there_is_none(answer: object) -> None:
+    overlay, counters = moving(answer)
+    assert overlay.way_to(FAR) == ()
+    assert counters.reasons("plugin_failures") == {"overlay": 1}
+
+
+def test_while_a_link_is_moved_what_came_over_one_end_came_over_the_other() -> None:
+    class Asked(Answering):
+        def route(self, wanted: object, source: GatewayId | None) -> list[GatewayId]:
+            return [each for each in (A, B) if each != source]
+
+        def spread(self, source: GatewayId | None) -> list[GatewayId]:
+            return self.route((), source)
+
+    overlay = GuardedOverlay(US, Asked(None), [A, B], Journal(Counters()))
+    overlay.stand_in, overlay.joining = {C: A}, C
+    assert overlay.route({A, B}, C, tuple) == overlay.spread(C) == [B]
+    assert overlay.route({A, B}, None, tuple) == overlay.spread(None) == [A, B]
+    assert overlay.spread_wishes(None) == [A, B, C]
+    assert overlay.spread_wishes(B) == [A, C]
+    assert overlay.spread_wishes(A) == overlay.spread_wishes(C) == [B]

@@ -157,3 +157,36 @@ def test_what_was_not_taken_care_of_is_taken_back_in_order_when_a_conversation_e
     assert link.held == 0
     assert link.take_back() == entries[1:]
     assert link.take_back() == []
+
+
+# ---- links that end ------------------------------------------------------------------------------------------------
+
+
+def test_the_last_acknowledgement_is_said_whether_it_is_due_or_not() -> None:
+    link = up()
+    assert ack_of(link.pack_ack(0.0) or link.last_ack(0.0)[0]).received == 1
+    link.receive(frame(1, PUBLICATION), 0.0)
+    (last,) = link.last_ack(0.0)
+    assert ack_of(last).received == 2
+
+
+def test_one_who_never_spoke_needs_no_last_acknowledgement() -> None:
+    assert new_link().last_ack(0.0) == []
+
+
+def test_a_link_that_ends_gives_back_what_was_not_taken_care_of() -> None:
+    link = up()
+    entries = [entry(number) for number in range(3)]
+    link.pack((), entries, 0.0)
+    assert not link.is_silent
+    acknowledge(link, 3, 1)
+    assert link.is_silent
+    assert link.end() == entries[1:]
+    assert link.end() == []
+
+
+def test_a_later_link_to_the_same_neighbour_has_another_conversation() -> None:
+    link = Link(US, THEM, Conversation(1, 4), 0.0, Journal(Counters()))
+    assert link.next_number == 5
+    link.connected(0.0)
+    assert {each.conversation for each in frames_of(link.pack((), (), 0.0))} == {Conversation(1, 4)}

@@ -29,8 +29,15 @@ from mqloom.core.messages import (
     Established,
     Flush,
     Flushed,
+    Freeze,
+    Frozen,
     Hello,
+    Mark,
+    Parting,
+    Passed,
     Synced,
+    Thaw,
+    Told,
     Withdraw,
 )
 from mqloom.core.publication import Incoming, Publication
@@ -59,6 +66,7 @@ from mqloom.lab.gate import (
 numbers = st.integers(0, 3) | st.integers(0, 2**63 - 1)
 gateways = st.sampled_from([US, A, B, GatewayId("X")])
 keys = st.builds(SubscriptionKey, gateways, st.integers(0, 2), numbers)
+paths = st.lists(gateways, min_size=3, max_size=5).map(tuple)
 wheres = st.sampled_from(["", "x > 1", "x = 'a'", "x > > 1", "x LIKE '%a%'", "NOT x IN (1, 2)"]) | st.text(max_size=20)
 topic_filters = st.sampled_from(["#", "a/#", "a/b", "a/#/b", "$share/a/b", "safe"]) | st.text(min_size=1, max_size=9)
 plain_topics = st.text(st.characters(exclude_characters="+#\0", codec="utf-8"), min_size=1, max_size=9)
@@ -71,6 +79,13 @@ hostile_messages = st.one_of(
     st.builds(Established, keys, st.booleans()),
     st.builds(Flush, gateways, st.integers(0, 2), numbers),
     st.builds(Flushed, gateways, st.integers(0, 2), numbers),
+    st.builds(Freeze, gateways, numbers, paths, st.integers(0, 64)),
+    st.builds(Frozen, gateways, numbers, st.sampled_from(["", "no"])),
+    st.builds(Thaw, gateways, numbers, st.integers(0, 64)),
+    st.builds(Passed, gateways, numbers, numbers, paths, st.integers(0, 63)),
+    st.builds(Parting, numbers),
+    st.builds(Mark, gateways, st.integers(0, 2), numbers),
+    st.builds(Told, st.binary(max_size=9)),
     st.builds(Control, gateways, st.integers(0, 2), numbers, st.integers(0, 64), st.just("chatty"), st.binary()),
     st.builds(
         Publication,

@@ -3,7 +3,7 @@
 import pytest
 
 from mqloom.core.effects import CloseLink, OpenLink
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import Conversation, GatewayId
 from mqloom.core.limits import ASK_S, HELLO_EVERY_S, LINK_WINDOW, RESEND_S, SILENCE_S
 from mqloom.core.messages import Hello
 from mqloom.core.wire import Frame
@@ -220,3 +220,55 @@ def test_past_the_bound_links_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     weft = Weft(FAR, OTHER)
     assert set(weft.links.states()) == {FAR}
     assert weft.counters.reasons("links_refused") == {"many": 1}
+
+
+# ---- gateways that are neighbours, and are not ---------------------------------------------------------------------
+
+
+def test_links_are_closing_until_they_are_gone_and_what_they_gave_back_has_gone_another_way() -> None:
+    weft = up()
+    assert not weft.links.are_closing
+    weft.post(1)
+    weft.links.close(FAR, weft.now)
+    assert weft.links.are_closing
+    weft.links.lost(FAR)
+    weft.links.sweep(weft.now)
+    assert weft.links.are_closing
+    assert len(weft.links.returned()) == 1
+    assert not weft.links.are_closing
+
+
+def test_a_primary_link_goes_on_where_soft_links_there_ended_and_the_other_way_round() -> None:
+    weft = Weft()
+    assert weft.links.next_number(FAR) == 0
+    weft.links.open(FAR)
+    weft.tend().connected()
+    assert weft.links.next_number(FAR) > 0
+    weft.close().lost()
+    number = weft.links.next_number(FAR)
+    assert (weft.state, number) == (None, 1)
+    weft.links.begin_at(FAR, 7)
+    assert weft.links.next_number(FAR) == 7
+    weft.links.open(FAR)
+    assert weft.tend().connected().frames == [Frame(US, Conversation(1, 7), 0, (GREETING,))]
+
+
+def test_orders_are_given_in_the_order_of_what_happened_and_once() -> None:
+    weft = Weft()
+    weft.links.orders.append(CloseLink(neighbour=OTHER, is_primary=True))
+    weft.links.open(FAR)
+    weft.links.orders.append(OpenLink(neighbour=OTHER, is_primary=True))
+    orders = [
+        CloseLink(neighbour=OTHER, is_primary=True),
+        OpenLink(neighbour=FAR),
+        OpenLink(neighbour=OTHER, is_primary=True),
+    ]
+    assert weft.tend().effects == orders
+    assert weft.tend().effects == []
+
+
+def test_orders_of_primary_links_do_not_wait_until_a_soft_link_stirs() -> None:
+    weft = Weft()
+    weft.links.orders.append(OpenLink(neighbour=OTHER, is_primary=True))
+    assert not weft.links.are_stirred
+    assert weft.tend().effects == [OpenLink(neighbour=OTHER, is_primary=True)]

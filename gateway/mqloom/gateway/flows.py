@@ -17,6 +17,10 @@ parked behind it, the park is empty. If little was, newer ones are held in the q
 A gateway begins with HOLD, because a former life of it may have parked something. Everything in the park is given back
 by the broker in order, and again after a break; what was sent twice is dropped by its receiver.
 Publications of QoS 0 are never parked, but dropped and counted; so are waves, which count as lost with the link.
+
+While a primary link is moved, what is for the old neighbour is held in the queue. From when it is decided that another
+neighbour gets it (`pin`), none of it is parked: the park of the old one is about to go. The windows of those from whom
+publications of QoS 1 come are its bound, and those of QoS 0 are dropped past FLOW_QUEUE_MAX.
 """
 
 from collections import deque
@@ -69,6 +73,7 @@ class Flow:
         self._marker_until: float | None = None
         self._effects: list[Effect] = []
         self._before_hold: int | None = None
+        self._is_pinned = False
 
     @property
     def is_clear(self) -> bool:
@@ -87,6 +92,10 @@ class Flow:
         """Let out what is here, and nothing that comes later, until `release`."""
         self._before_hold = len(self._queue)
 
+    def pin(self) -> None:
+        """Park nothing of what is held, whatever becomes of the link: somebody else gets it."""
+        self._is_pinned = True
+
     def release(self) -> None:
         """Let everything out again."""
         self._before_hold = None
@@ -97,6 +106,7 @@ class Flow:
         self._from_park.clear()
         self._queue.clear()
         self._before_hold = None
+        self._is_pinned = False
         return entries
 
     def link_up(self, now: float) -> None:
@@ -117,8 +127,9 @@ class Flow:
         self._marker_until = None
 
     def give_up(self) -> None:
-        """The neighbour stays away: park everything."""
-        self.mode = Mode.PARK
+        """The neighbour stays away: park everything, unless somebody else gets it."""
+        if not self._is_pinned:
+            self.mode = Mode.PARK
 
     def parked(self, data: bytes, receipt: int, now: float) -> Sequence[Publication]:
         """Take what the broker gives back: return its publications, none of a marker."""
@@ -176,7 +187,9 @@ class Flow:
 
     def drain(self, now: float) -> list[Effect]:
         """Park what must be, and return what is to be done."""
-        if self.mode is not Mode.PARK and len(self._queue) > FLOW_QUEUE_MAX:
+        if self._is_pinned and len(self._queue) > FLOW_QUEUE_MAX:
+            self._drop_unkept()
+        elif self.mode is not Mode.PARK and len(self._queue) > FLOW_QUEUE_MAX:
             self.mode = Mode.PARK
             text = f"over {FLOW_QUEUE_MAX} publications wait for {self._neighbour}: parking them on our broker"
             self._journal.refuse("flows_parked", "queue", text)
@@ -199,14 +212,20 @@ class Flow:
         """State the invariants: nothing comes out of a closed park, nothing waits where all is parked."""
         assert self._is_open or not (self._from_park or len(self._receipts))
         assert self.mode is not Mode.PARK or not self._queue
-        assert len(self._queue) <= FLOW_QUEUE_MAX
+        assert self._is_pinned or len(self._queue) <= FLOW_QUEUE_MAX
 
-    def _park(self) -> None:
+    def _drop_unkept(self) -> list[Entry]:
+        """Drop what is of QoS 0, and waves; return the others."""
         kept = [entry for entry in self._queue if entry.duty is not None]
         lost = sum(entry.duty is None and isinstance(entry.message, Publication) for entry in self._queue)
-        self._queue.clear()
+        self._queue = deque(kept)
         text = f"of QoS 0 for {self._neighbour}, which is out of reach"
         self._journal.refuse("publications_dropped", "link down", text, lost)
+        return kept
+
+    def _park(self) -> None:
+        kept = self._drop_unkept()
+        self._queue.clear()
         self._journal.counters.add("publications_parked", amount=len(kept))
         self._behind_marker += len(kept)
         start = 0

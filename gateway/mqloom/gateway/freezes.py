@@ -14,7 +14,9 @@ before it has a map. For the same reason the one from whom the gateway parts say
 heard that itself: its word goes behind the news of it, which changes the maps.
 
     event                                  then
-    asked, and we have agreed to another   refuse
+    asked, and we have agreed to another   refuse; but if both are of one gateway, the first is over
+    asked to take on one of whom we have   refuse
+    no address
     asked, and somebody is out of reach    refuse: we cannot ask there
     asked                                  keep off, ask further
     told again, after a restart            keep off
@@ -23,7 +25,7 @@ heard that itself: its word goes behind the news of it, which changes the maps.
     thawed, or FREEZE_S later              over
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from mqloom.core.ids import GatewayId
@@ -63,8 +65,10 @@ class Freezes:
         outbox: Outbox,
         tell_overlay: Callable[[OverlayEvent, float], None],
         journal: Journal,
+        peers: Collection[GatewayId],
     ) -> None:
         self._gateway = gateway
+        self._peers = peers
         self._overlay = overlay
         self._soft_links = soft_links
         self._outbox = outbox
@@ -91,6 +95,10 @@ class Freezes:
                 self._agree(_Agreement(freeze, sender, set(), now + FREEZE_S, ""), now)
         elif agreed is not None and agreed.name == (freeze.mover, freeze.number):
             self._reply(sender, freeze, "it came by twice: is there a cycle in the primary network?")
+        elif self._is_outdated(freeze):  # its gateway crashed meanwhile, or we did not hear the end of that
+            self._agreed = None
+            self._tell_overlay(MoveOver(), now)
+            self._begin(freeze, sender, now)
         elif agreed is not None or freeze.mover == self._gateway:
             who = self._gateway if agreed is None else agreed.freeze.mover
             self._reply(sender, freeze, f"{self._gateway} has agreed to a move of {who}: try again when it is over")
@@ -138,7 +146,8 @@ class Freezes:
 
     def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
         """Somebody's move is over."""
-        if self._agreed is not None and self._agreed.name == (thaw.mover, thaw.number):
+        agreed = self._agreed
+        if agreed is not None and agreed.name == (thaw.mover, thaw.number):
             self._over(thaw, sender, now)
 
     def reach(self, neighbour: GatewayId) -> None:
@@ -168,8 +177,13 @@ class Freezes:
 
     def _begin(self, freeze: Freeze, asked_by: GatewayId | None, now: float) -> None:
         targets = self._overlay.spread(asked_by) if freeze.hops_left else ()
+        is_ours = freeze.path[-1] == self._gateway
+        if is_ours:  # it may be our neighbour from a move of before, of whose end we have not heard
+            targets = [each for each in targets if each != freeze.mover]
         missing = [each for each in targets if each not in self._reachable]
         problem = f"{self._gateway} does not reach {missing[0]}" if missing else ""
+        if is_ours and freeze.mover not in self._peers:
+            problem = f"{freeze.mover} is not in the configuration of {self._gateway}: its address is not known there"
         if problem:
             if asked_by is not None:
                 self._reply(asked_by, freeze, problem)
@@ -179,6 +193,13 @@ class Freezes:
         further = Freeze(freeze.mover, freeze.number, freeze.path, max(freeze.hops_left - 1, 0))
         for target in targets:
             self._outbox.post(target, [further])
+
+    def _is_outdated(self, later: Freeze) -> bool:
+        """Whether we have agreed to an earlier move of the same gateway, which is over: it makes one at a time."""
+        agreed = self._agreed
+        if agreed is None or agreed.asked_by is None:
+            return False
+        return agreed.freeze.mover == later.mover and agreed.freeze.number < later.number
 
     def _agree(self, agreement: _Agreement, now: float) -> None:
         self._agreed = agreement

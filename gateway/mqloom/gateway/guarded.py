@@ -35,9 +35,12 @@ class GuardedOverlay:
         self._overlay = overlay
         self._weaving = overlay if isinstance(overlay, WeavingOverlay) else None
         self._describing = overlay if isinstance(overlay, DescribingOverlay) else None
-        self._moving = overlay if isinstance(overlay, MovingOverlay) else None
         self._neighbours = tuple(neighbours)
         self._journal = journal
+        try:
+            self._moving = journal.guard("overlay", _as_moving, overlay)
+        except PluginFailed:
+            self._moving = None
         self.stand_in: dict[GatewayId, GatewayId] = {}
         """While a primary link is moved: the link that is not in use, and the one on the same side that is."""
         self.joining: GatewayId | None = None
@@ -67,8 +70,8 @@ class GuardedOverlay:
         if self._moving is None:
             return ()
         try:
-            return [_as_name(each) for each in self._journal.guard("overlay", self._moving.way_to, gateway)]
-        except (PluginFailed, ValueError):
+            return self._journal.guard("overlay", _way_to, self._moving, gateway)
+        except PluginFailed:
             return ()
 
     def set_neighbours(self, neighbours: Sequence[GatewayId]) -> NeighboursChanged:
@@ -218,3 +221,11 @@ def _as_name(answer: object) -> GatewayId:
 
 def _reach(overlay: MovingOverlay) -> int:
     return int(overlay.reach)
+
+
+def _way_to(overlay: MovingOverlay, gateway: GatewayId) -> list[GatewayId]:
+    return [_as_name(each) for each in overlay.way_to(gateway)]
+
+
+def _as_moving(overlay: Overlay) -> MovingOverlay | None:
+    return overlay if isinstance(overlay, MovingOverlay) else None  # which may ask it for `reach`

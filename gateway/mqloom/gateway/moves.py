@@ -170,8 +170,12 @@ class Moves:
             return "a move is under way here or near: try again when it is over"
         if not parts.overlay.reach:
             return "the overlay of this gateway keeps no map: choose strategy S1, S2 or SH"
-        if new in parts.links or new == self._gateway:
-            return f"{new} is a neighbour of {self._gateway} already" if new in parts.links else "it is itself"
+        if new == self._gateway:
+            return f"{new} cannot be a neighbour of itself"
+        if new in parts.links:
+            return f"{new} is a neighbour of {self._gateway} already"
+        if new not in parts.peers:
+            return f"{new} is not in the configuration of {self._gateway}: its address is not known"
         if not 3 <= len(path) <= PATH_MAX:
             return f"{new} is not on the map of {self._gateway}: a move goes {parts.overlay.reach} hops at most"
         if parts.links[path[1]].state is not LinkState.UP:
@@ -246,6 +250,7 @@ class Moves:
             return self._enter(move, Step.SETTLING)
         if not move.is_passed or parts.links[move.old].held:
             return False
+        parts.traffic.pin(move.old)
         self._keep_place(move, parts.places.record_after(move.old, move.link))
         return self._enter(move, Step.KEEPING)
 
@@ -382,6 +387,7 @@ class Moves:
             case Freeze():
                 self._neighbours.places.heard_of(message.number)
                 freezes.asked(sender, message, now)
+                self._renew(message.mover)
             case Frozen():
                 freezes.answered(sender, message)
             case Thaw():
@@ -404,6 +410,14 @@ class Moves:
         parts.unkept.add(mover)
         self._keep(parts.places.record(), lambda: parts.unkept.discard(mover))
         return True
+
+    def _renew(self, mover: GatewayId) -> None:
+        """Do not take the end of an earlier move, late, for that of one that is to come."""
+        parts = self._neighbours
+        number = parts.freezes.may_join(mover)
+        if number and mover in parts.links:
+            parts.places.add(PlaceLink(mover, number))
+            self._keep(parts.places.record(), lambda: None)
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""

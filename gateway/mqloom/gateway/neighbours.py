@@ -1,6 +1,6 @@
 """Neighbours that come and go while a gateway runs: the beginning and the end of a primary link, in all its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mqloom.core.effects import CloseLink, Effect, OpenLink
@@ -28,6 +28,8 @@ class Neighbours:
     gateway: GatewayId
     epoch: int
     links: dict[GatewayId, Link]
+    peers: Collection[GatewayId]
+    """Those whose address is known."""
     places: Places
     routes: Routes
     traffic: Traffic
@@ -55,7 +57,7 @@ class Neighbours:
             for link in self.places.links.values():
                 if link.gateway not in self.links:
                     self.add(link, now)
-        orders: list[Effect] = [CloseLink(neighbour=former, is_primary=True) for former in self.places.former]
+        orders: list[Effect] = [CloseLink(neighbour=former, is_primary=True) for former in self.places.left()]
         self.soft_links.orders = [
             *orders,
             *(OpenLink(neighbour=neighbour, is_primary=True) for neighbour in self.links),

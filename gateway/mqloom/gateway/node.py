@@ -158,12 +158,19 @@ class Node:
             journal=self._journal,
         )
         self._freezes = Freezes(
-            parts.gateway, self._overlay, self._soft_links, self._outbox, self._hand_to_overlay, self._journal
+            parts.gateway,
+            self._overlay,
+            self._soft_links,
+            self._outbox,
+            self._hand_to_overlay,
+            self._journal,
+            self._peers,
         )
         self._neighbours = Neighbours(
             gateway=parts.gateway,
             epoch=parts.epoch,
             links=self._links,
+            peers=self._peers,
             places=Places(parts.gateway, parts.neighbours, self._journal),
             routes=self._routes,
             traffic=self._traffic,

@@ -81,6 +81,10 @@ class Places:
             del self.former[next(iter(self.former))]
         self.former[gateway] = None
 
+    def left(self) -> list[GatewayId]:
+        """Return those that are no neighbours, and for whom something may be parked: it is of no use any more."""
+        return [each for each in {**self.former, **self._parted} if each not in self.links]
+
     def has_parted(self, gateway: GatewayId) -> bool:
         """Whether somebody may believe itself our neighbour, and is not."""
         return gateway in self._parted and gateway not in self.links

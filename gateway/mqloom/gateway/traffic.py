@@ -286,6 +286,10 @@ class Traffic:
         """Let what is for a neighbour go out, and nothing that comes later."""
         self._flows[neighbour].hold()
 
+    def pin(self, neighbour: GatewayId) -> None:
+        """Park nothing of what is held: another neighbour gets it."""
+        self._flows[neighbour].pin()
+
     def release(self, neighbour: GatewayId) -> None:
         """Let everything go out again."""
         self._flows[neighbour].release()

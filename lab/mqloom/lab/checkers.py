@@ -204,11 +204,9 @@ def _network(world: World) -> Iterator[str]:
     nodes = {name: gateway.node for name, gateway in world.gateways.items() if gateway.node is not None}
     links = {name: set(node.link_states()) for name, node in nodes.items()}
     for name, neighbours in links.items():
-        yield from (
-            f"{name} has {each} for a neighbour, but not the other way"
-            for each in neighbours
-            if name not in links[each]
-        )
+        for each in sorted(neighbours):
+            if name not in links[each]:
+                yield f"{name} has {each} for a neighbour, but not the other way"
     if sum(map(len, links.values())) != 2 * (len(links) - 1):
         yield f"the primary network is no tree: {links}"
     reached, frontier = set[str](), [world.plan.gateways[0]]

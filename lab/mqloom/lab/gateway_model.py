@@ -46,7 +46,7 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, LINK_WINDOW, STATUS_EVERY_S
-from mqloom.core.records import Status, decode_status, encode_status
+from mqloom.core.records import MoveAnswer, Status, decode_move, decode_status, encode_status
 from mqloom.gateway.node import Node
 from mqloom.lab.clock import Clock, Timer
 from mqloom.lab.endpoint import Endpoint, Manner, Place
@@ -83,6 +83,8 @@ class GatewayModel:
         self.plan = plan
         self.epoch = 0
         self.node: Node | None = None
+        self.answers: list[tuple[float, MoveAnswer]] = []
+        """What its operator was told, and when."""
         self._clock = clock
         self._tell = tell
         self._topics = Topics(plan.gateway)
@@ -314,6 +316,8 @@ class GatewayModel:
         message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
         if effect.topic == self._topics.place:
             self._place = effect.payload
+        elif effect.topic == layout.control(self.id, OPERATOR):
+            self.answers.append((self._clock.now, decode_move(effect.payload)))
         park = self._parks_by_topic.get(effect.topic)
         if park is None:
             self.control.publish(message, effect.number)

@@ -52,22 +52,27 @@ def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], 
     return Node(parts, now)
 
 
+def weaving_settings(plan: Plan, gateway: str) -> dict[str, object]:
+    """Return the settings of an overlay that opens and closes soft links by gain."""
+    federation = plan.randomness("overlay")
+    federation.random()  # it decides whether there are any
+    return {
+        "delta": federation.randint(2, 5),
+        "fanout": federation.choice((3, 5, 35)),
+        "weave_s": federation.choice((1.0, 5.0, 20.0)),
+        "strategy": plan.randomness(f"strategy {gateway}").choice(("S1", "S2", "SH")),
+        "uplink_per_s": 5.0,
+    }
+
+
 def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
     """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
     overlay: Overlay
-    federation = plan.randomness("overlay")
-    if federation.random() < 0.5 and not plan.moves:
+    if plan.randomness("overlay").random() < 0.5 and not plan.moves:
         randomness = plan.randomness(f"restless {gateway} {epoch}")
         overlay = RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s)
     else:
-        settings: dict[str, object] = {
-            "delta": federation.randint(2, 5),
-            "fanout": federation.choice((3, 5, 35)),
-            "weave_s": federation.choice((1.0, 5.0, 20.0)),
-            "strategy": plan.randomness(f"strategy {gateway}").choice(("S1", "S2", "SH")),
-            "uplink_per_s": 5.0,
-        }
-        overlay = TreeOverlay(gateway, neighbours, settings)
+        overlay = TreeOverlay(gateway, neighbours, weaving_settings(plan, gateway))
     parts = NodeParts(
         gateway=gateway,
         epoch=epoch,
