@@ -6,9 +6,9 @@ import pytest
 
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import FREEZE_S
+from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
 from mqloom.core.messages import Freeze, Frozen, Message, Thaw
-from mqloom.gateway.freezes import Freezes
+from mqloom.gateway.freezes import MOVERS_MAX, Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
 from mqloom.gateway.journal import Journal
@@ -166,7 +166,6 @@ def test_a_later_move_of_the_same_gateway_shows_that_the_earlier_one_is_over() -
     assert ice.asked(later, now=5.0) == {B: [Freeze(MOVER, 4, later.path, 0)], C: [Freeze(MOVER, 4, later.path, 0)]}
     assert ice.told == [MoveNear(PATH), MoveOver(), MoveNear(later.path)]
     assert ice.answered(B, C) == {}
-    assert ice.freezes.to_adopt() is None
     assert ice.freezes.deadline == 5.0 + FREEZE_S
     ice.freezes.thawed(A, Thaw(MOVER, 3, 4), 6.0)
     assert not ice.freezes.is_free
@@ -192,7 +191,7 @@ def test_our_own_question_goes_to_all_and_is_open_until_all_have_answered() -> N
     ice.answered(C, freeze=OURS)
     assert ice.freezes.answer == ""
     ice.freezes.end(1.0)
-    thaw = Thaw(US, 3, 3)
+    thaw = Thaw(US, 3, CONTROL_HOPS_MAX - 1)
     assert ice.said() == {A: [thaw], B: [thaw], C: [thaw]}
     assert ice.told[1:] == [MoveOver()]
     ice.freezes.end(1.0)
@@ -293,35 +292,93 @@ def test_when_nothing_more_is_heard_of_a_move_it_is_over() -> None:
 TO_US = Freeze(MOVER, 3, (MOVER, A, US), 4)
 
 
-def test_the_new_neighbour_takes_the_gateway_on_and_keeps_that_before_it_agrees() -> None:
+def test_only_the_gateway_of_a_move_to_us_may_be_our_neighbour_and_only_while_we_agree() -> None:
+    ice = Ice()
+    assert ice.freezes.may_join(MOVER) == 0
+    ice.asked(TO_US)
+    assert ice.freezes.may_join(MOVER) == 3
+    assert ice.freezes.may_join(NEW) == 0
+    ice.freezes.thawed(A, Thaw(MOVER, 3, 0), 1.0)
+    assert ice.freezes.may_join(MOVER) == 0
+    ice.asked()
+    assert ice.freezes.may_join(MOVER) == 0
+
+
+def test_the_one_from_whom_a_gateway_has_parted_says_that_its_move_is_over() -> None:
     ice = Ice()
     ice.asked(TO_US)
-    assert ice.freezes.to_adopt() is None
-    assert ice.answered(B, C, freeze=TO_US) == {}
-    assert ice.freezes.to_adopt() == TO_US
-    assert ice.freezes.to_adopt() is None
-    assert ice.answered() == {}
-    ice.freezes.adopted(TO_US)
-    assert ice.answered() == {A: agreed()}
+    ice.freezes.parted(NEW, 1.0)
+    assert ice.said() == {}
+    ice.freezes.parted(MOVER, 1.0)
+    thaw = Thaw(MOVER, 3, CONTROL_HOPS_MAX - 1)
+    assert ice.said() == {A: [thaw], B: [thaw], C: [thaw]}
+    assert ice.freezes.is_free
+    ice.freezes.parted(MOVER, 1.0)
+    assert ice.said() == {}
 
 
-@pytest.mark.parametrize("other", [Freeze(NEW, 3, TO_US.path, 4), Freeze(MOVER, 2, TO_US.path, 4)])
-def test_that_another_is_kept_is_no_agreement(other: Freeze) -> None:
+# ---- after a restart -----------------------------------------------------------------------------------------------
+
+AGAIN = Freeze(MOVER, 3, PATH, 3, True)
+"""As it is told by one that was asked with four hops left."""
+
+
+def test_a_neighbour_that_comes_back_is_told_again_and_is_not_asked() -> None:
     ice = Ice()
-    ice.freezes.adopted(other)
-    ice.asked(TO_US)
-    ice.answered(B, C, freeze=TO_US)
-    ice.freezes.adopted(other)
-    assert ice.answered() == {}
-    assert ice.freezes.to_adopt() == TO_US
+    ice.asked()
+    ice.freezes.lose(C)
+    ice.said()
+    ice.freezes.reach(C)
+    assert ice.said() == {C: [AGAIN]}
 
 
-def test_nobody_is_taken_on_when_somebody_refuses() -> None:
+def test_one_that_is_told_again_keeps_off_and_answers_nobody() -> None:
+    ice = Ice(A)
+    assert ice.asked(AGAIN) == {}
+    assert ice.told == [MoveNear(PATH)]
+    assert ice.asked(AGAIN, sender=B) == {}
+    assert ice.told == [MoveNear(PATH)]
+    ice.freezes.reach(B)
+    assert ice.said() == {B: [Freeze(MOVER, 3, PATH, 2, True)]}
+    ice.freezes.thawed(A, Thaw(MOVER, 3, 4), 1.0)
+    assert ice.said() == {B: [Thaw(MOVER, 3, 3)]}
+    assert ice.freezes.is_free
+    assert ice.asked(AGAIN, sender=B) == {B: [Thaw(MOVER, 3, CONTROL_HOPS_MAX)]}
+    assert ice.freezes.is_free
+
+
+def test_one_that_is_told_again_tells_those_further_on_as_far_as_the_question_went() -> None:
     ice = Ice()
-    ice.asked(TO_US)
-    assert ice.answered(B, problem="no", freeze=TO_US) == {A: agreed("no")}
-    ice.answered(C, freeze=TO_US)
-    assert ice.freezes.to_adopt() is None
+    assert ice.asked(AGAIN) == {each: [Freeze(MOVER, 3, PATH, 2, True)] for each in (B, C)}
+    other = Ice()
+    assert other.asked(Freeze(MOVER, 3, PATH, 0, True)) == {}
+    assert not other.freezes.is_free
+
+
+def test_an_end_is_passed_on_by_one_that_has_forgotten_what_it_was_asked() -> None:
+    ice = Ice()
+    ice.freezes.thawed(A, Thaw(MOVER, 3, 2), 1.0)
+    assert ice.said() == {B: [Thaw(MOVER, 3, 1)], C: [Thaw(MOVER, 3, 1)]}
+    assert ice.told == []
+    ice.freezes.thawed(B, Thaw(MOVER, 2, 2), 1.0)
+    assert ice.said() == {}
+
+
+def test_that_moves_are_over_is_remembered_of_so_many_gateways() -> None:
+    ice = Ice()
+    for number in range(MOVERS_MAX + 1):
+        ice.freezes.thawed(A, Thaw(GatewayId(f"G{number}"), 1, 0), 1.0)
+    assert ice.asked(Freeze(GatewayId("G1"), 1, PATH, 0, True)) == {A: [Thaw(GatewayId("G1"), 1, CONTROL_HOPS_MAX)]}
+    assert ice.asked(Freeze(GatewayId("G0"), 1, PATH, 0, True)) == {}
+    assert not ice.freezes.is_free
+
+
+def test_one_that_moved_before_it_crashed_is_told_so_itself() -> None:
+    ice = Ice(A)
+    ice.asked(Freeze(US, 3, OURS.path, 4, True))
+    assert not ice.freezes.is_free
+    ice.freezes.thawed(A, Thaw(US, 3, 0), 1.0)
+    assert ice.freezes.is_free
 
 
 def test_one_whose_address_is_not_known_is_not_taken_on() -> None:

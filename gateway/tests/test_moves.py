@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 
 from mqloom.core import layout
-from mqloom.core.effects import CloseLink, OpenLink, PublishLocally
-from mqloom.core.events import AcksReceived, LocallyPublished, Ordered, PlaceRead
+from mqloom.core.effects import CloseLink, OpenLink, PublishLocally, SendFrame
+from mqloom.core.events import AcksReceived, FramesReceived, LinkConnected, LocallyPublished, Ordered, PlaceRead
 from mqloom.core.ids import ClientId, Conversation, GatewayId
-from mqloom.core.limits import HOLD_S, ID_LENGTH_MAX, MOVE_S
-from mqloom.core.messages import Freeze, Frozen, Parting, Passed
+from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, ID_LENGTH_MAX, MOVE_S
+from mqloom.core.messages import Freeze, Frozen, Hello, Parting, Passed, Synced, Thaw
 from mqloom.core.records import MoveAnswer, PlaceLink, decode_move, decode_place
-from mqloom.core.wire import Ack, encode_ack
+from mqloom.core.wire import Ack, Frame, decode, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves import LEAVE_S
 from mqloom.gateway.node import Node, NodeParts
@@ -168,6 +168,8 @@ def test_until_the_new_place_is_kept_the_old_network_is_complete_and_then_the_ne
     world = Federation().order().until("freezing")
     assert world.neighbours("A") == {"M", "N"}
     world.until("linking")
+    assert "A" not in world.neighbours("B")
+    world.until("sweeping")
     assert world.kept("B")[-1] == PlaceLink(GatewayId("A"), 1)
     assert world.neighbours("A") == {"M", "N", "B"}
     assert "A" in world.neighbours("B")
@@ -286,7 +288,7 @@ def test_an_order_of_one_whose_name_is_too_long_is_counted_and_not_answered() ->
     gate = Gate(parts_of(A, B)).up(A, B)
     effects = gate.handle(Ordered(client=ClientId("x" * (ID_LENGTH_MAX + 1)), data=b'{"number": 1, "move_to": "B"}'))
     assert not [each for each in effects if isinstance(each, PublishLocally)]
-    assert gate.counted("moves_refused") == {"malformed": 1}
+    assert gate.counted("moves_refused") == {"client": 1}
 
 
 # ---- trouble in each step ------------------------------------------------------------------------------------------
@@ -381,8 +383,8 @@ def test_an_old_neighbour_that_does_not_hear_the_farewell_hears_it_when_it_asks(
 
 
 def test_a_new_neighbour_whom_nobody_tells_that_the_gateway_stays_hears_it_when_it_asks() -> None:
-    """It has taken it on, and then somebody else refuses: there was never a link over which to part."""
-    world = Federation().order().until("linking")
+    """It has taken it on, and then the gateway crashes: nobody says farewell."""
+    world = Federation().order().until("sweeping")
     world.world.gateways["A"].crash(lambda: 0.0)
     world.wait(1.0)
     assert "A" in world.neighbours("B")
@@ -424,20 +426,34 @@ def place_in(effects: Sequence[object]) -> list[tuple[PlaceLink, ...]]:
     return [decode_place(each.payload).links for each in kept]
 
 
-def test_it_is_kept_that_a_gateway_is_taken_on_before_it_is_agreed_to() -> None:
+def greeting(number: int = 0) -> FramesReceived:
+    frame = Frame(MOVER, Conversation(1, number), 0, (Hello(None, True),))
+    return FramesReceived(sender=MOVER, frames=(encode(frame),))
+
+
+def test_one_that_moves_to_us_is_taken_on_when_it_greets_and_told_everything_when_that_is_kept() -> None:
     gate = target()
-    gate.answers_local = False
+    assert list(links_in(gate.handle(greeting()))) == []  # nobody has asked us
     effects = gate.hear(A, TO_US)
+    assert sent(effects, A) == [Frozen(MOVER, 5)]
+    assert list(links_in(effects)) == []
+    gate.answers_local = False
+    effects = gate.handle(greeting())
     assert place_in(effects) == [(PlaceLink(A), PlaceLink(MOVER, 5))]
     assert list(links_in(effects)) == [OpenLink(neighbour=MOVER, is_primary=True)]
-    assert sent(effects, A) == []
     (record,) = [each for each in effects if isinstance(each, PublishLocally) and each.topic == layout.place(US)]
-    assert sent(gate.handle(LocallyPublished(numbers=(record.number,))), A) == [Frozen(MOVER, 5)]
+    said = [*effects, *gate.handle(LinkConnected(neighbour=MOVER))]
+    (ours,) = {decode(each.frame).conversation for each in said if isinstance(each, SendFrame)}
+    follows = Frame(MOVER, Conversation(1, 0), 1, (Hello(ours, False),))
+    effects = gate.handle(FramesReceived(sender=MOVER, frames=(encode(follows),)))
+    assert Synced() not in sent(effects, MOVER)
+    assert Synced() in sent(gate.handle(LocallyPublished(numbers=(record.number,))), MOVER)
 
 
-def test_one_that_is_taken_on_again_keeps_its_link_and_only_the_last_farewell_counts() -> None:
+def test_only_the_last_farewell_of_one_that_moves_to_us_again_counts() -> None:
     gate = target()
-    assert Frozen(MOVER, 5) in sent(gate.hear(A, TO_US), A)
+    gate.hear(A, TO_US)
+    gate.handle(greeting())
     effects = gate.hear(A, Freeze(MOVER, 6, TO_US.path, 1))
     assert Frozen(MOVER, 6) in sent(effects, A)
     assert place_in(effects) == [(PlaceLink(A), PlaceLink(MOVER, 6))]
@@ -448,6 +464,7 @@ def test_one_that_is_taken_on_again_keeps_its_link_and_only_the_last_farewell_co
         assert list(links_in(effects)) == ([CloseLink(neighbour=MOVER, is_primary=True)] if is_over else [])
         assert place_in(effects) == ([(PlaceLink(A),)] if is_over else [])
         assert any("M has moved away" in line for line in logs(effects)) is is_over
+        assert (Thaw(MOVER, 6, CONTROL_HOPS_MAX - 1) in sent(effects, A)) is is_over
     assert gate.node.link_states() == {A: LinkState.UP}
 
 

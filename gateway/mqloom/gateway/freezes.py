@@ -19,14 +19,16 @@ heard that itself: its word goes behind the news of it, which changes the maps.
     no address
     asked, and somebody is out of reach    refuse: we cannot ask there
     asked                                  keep off, ask further
-    told again, after a restart            keep off
+    told again, after a restart            keep off, tell others again
+    told again, and it is over             say so
     all have agreed, soft links are gone   agree
     one refuses, or is lost                refuse
     thawed, or FREEZE_S later              over
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
@@ -36,6 +38,9 @@ from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.soft_links import SoftLinks
+
+MOVERS_MAX: Final = 1_024
+"""Gateways of whose last move we remember that it is over; past that the first is forgotten."""
 
 
 @dataclass(slots=True)
@@ -76,6 +81,8 @@ class Freezes:
         self._journal = journal
         self._reachable: set[GatewayId] = set()
         self._agreed: _Agreement | None = None
+        self._over_to: dict[GatewayId, int] = {}
+        """Up to which number the moves of a gateway are over, as far as we have heard."""
 
     @property
     def is_free(self) -> bool:
@@ -91,8 +98,7 @@ class Freezes:
         """A neighbour asks for somebody's move."""
         agreed = self._agreed
         if freeze.is_again:
-            if agreed is None:
-                self._agree(_Agreement(freeze, sender, set(), now + FREEZE_S, ""), now)
+            self._told_again(sender, freeze, now)
         elif agreed is not None and agreed.name == (freeze.mover, freeze.number):
             self._reply(sender, freeze, "it came by twice: is there a cycle in the primary network?")
         elif self._is_outdated(freeze):  # its gateway crashed meanwhile, or we did not hear the end of that
@@ -104,6 +110,22 @@ class Freezes:
             self._reply(sender, freeze, f"{self._gateway} has agreed to a move of {who}: try again when it is over")
         else:
             self._begin(freeze, sender, now)
+
+    def _told_again(self, sender: GatewayId, freeze: Freeze, now: float) -> None:
+        """Keep off, if we have forgotten to; but the sender may not have heard that it is over."""
+        if self._over_to.get(freeze.mover, 0) >= freeze.number:
+            self._outbox.post(sender, [Thaw(freeze.mover, freeze.number, CONTROL_HOPS_MAX)])
+        elif self._agreed is None:
+            self._agree(_Agreement(freeze, sender, set(), now + FREEZE_S, ""), now)
+            self._tell_again(each for each in self._overlay.spread(sender) if each in self._reachable)
+
+    def _tell_again(self, neighbours: Iterable[GatewayId]) -> None:
+        assert self._agreed is not None
+        freeze = self._agreed.freeze
+        if freeze.hops_left:
+            again = Freeze(freeze.mover, freeze.number, freeze.path, freeze.hops_left - 1, True)
+            for neighbour in neighbours:
+                self._outbox.post(neighbour, [again])
 
     def answered(self, sender: GatewayId, frozen: Frozen) -> None:
         """A neighbour answers for everybody behind it."""
@@ -145,17 +167,17 @@ class Freezes:
             self._over(Thaw(*agreed.name, CONTROL_HOPS_MAX), None, now)
 
     def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
-        """Somebody's move is over."""
+        """Somebody's move is over; nobody says that of ours while we ask."""
         agreed = self._agreed
-        if agreed is not None and agreed.name == (thaw.mover, thaw.number):
+        is_ours = agreed is not None and agreed.asked_by is None and agreed.answer is None
+        if not is_ours and self._over_to.get(thaw.mover, 0) < thaw.number:
             self._over(thaw, sender, now)
 
     def reach(self, neighbour: GatewayId) -> None:
         """A neighbour can be asked from now on; it may have forgotten what it had agreed to."""
         self._reachable.add(neighbour)
         if self._agreed is not None:
-            freeze = self._agreed.freeze
-            self._outbox.post(neighbour, [Freeze(freeze.mover, freeze.number, freeze.path, freeze.hops_left, True)])
+            self._tell_again([neighbour])
 
     def lose(self, neighbour: GatewayId) -> None:
         """A neighbour is out of reach."""
@@ -214,9 +236,15 @@ class Freezes:
         self._outbox.post(target, [Frozen(freeze.mover, freeze.number, problem)])
 
     def _over(self, thaw: Thaw, sender: GatewayId | None, now: float) -> None:
-        self._agreed = None
+        """Take note, and pass it on, even if we have not agreed: somebody further on may have, before we crashed."""
+        self._over_to.pop(thaw.mover, None)
+        if len(self._over_to) >= MOVERS_MAX:
+            del self._over_to[next(iter(self._over_to))]
+        self._over_to[thaw.mover] = thaw.number
         further = Thaw(thaw.mover, thaw.number, max(thaw.hops_left - 1, 0))
         for target in self._overlay.spread(sender) if thaw.hops_left else ():
             if target in self._reachable:
                 self._outbox.post(target, [further])
-        self._tell_overlay(MoveOver(), now)
+        if self._agreed is not None and self._agreed.name == (thaw.mover, thaw.number):
+            self._agreed = None
+            self._tell_overlay(MoveOver(), now)

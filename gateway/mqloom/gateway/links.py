@@ -36,7 +36,7 @@ from mqloom.core.effects import SendAck, SendFrame
 from mqloom.core.ids import Conversation, GatewayId
 from mqloom.core.limits import HELLO_EVERY_S, LINK_GRACE_S
 from mqloom.core.messages import Hello, Message
-from mqloom.core.wire import Ack, Frame, batches, encode
+from mqloom.core.wire import Ack, Frame, batches, encode, encode_ack
 from mqloom.gateway.arrivals import Arrivals
 from mqloom.gateway.departures import Departures, Entry
 from mqloom.gateway.journal import Journal
@@ -213,6 +213,14 @@ class Link:
         self._arrivals.asked()
         ack = self.pack_ack(now)
         return [] if ack is None else [ack]
+
+    def say_parted(self, number: int) -> list[SendAck]:
+        """Return, for one that may not have heard our farewell, the answer that it would get if it spoke to us."""
+        conversation = self._arrivals.conversation
+        if conversation is None:
+            return []
+        ack = encode_ack(Ack(self._gateway, conversation, 0, 0, (), number))
+        return [SendAck(neighbour=self._neighbour, ack=ack)]
 
     def take_back(self) -> list[Entry]:
         """Return, in order, what was sent in conversations that are over, and not taken care of."""

@@ -264,6 +264,8 @@ class Moves:
         link = parts.links[move.leaving]
         if link.state is LinkState.UP and not link.is_silent and now < move.until:
             return False
+        if link.state is not LinkState.UP or not link.is_silent:
+            parts.soft_links.orders += link.say_parted(move.link.number)
         parts.drop(move.leaving, now)
         parts.overlay.stand_in = {}
         parts.traffic.part(())

@@ -65,7 +65,9 @@ class Places:
     def remove(self, gateway: GatewayId) -> None:
         """A gateway is no neighbour any more."""
         self.links.pop(gateway, None)
-        self._was_neighbour(gateway)
+        if len(self.former) >= PARTED_MAX:
+            del self.former[next(iter(self.former))]
+        self.former[gateway] = None
 
     def part(self, gateway: GatewayId, number: int) -> None:
         """A gateway may believe itself our neighbour, and is not, by a move of ours."""
@@ -74,12 +76,6 @@ class Places:
         if len(self._parted) >= PARTED_MAX:
             del self._parted[next(iter(self._parted))]
         self._parted[gateway] = number
-        self._was_neighbour(gateway)
-
-    def _was_neighbour(self, gateway: GatewayId) -> None:
-        if len(self.former) >= PARTED_MAX:
-            del self.former[next(iter(self.former))]
-        self.former[gateway] = None
 
     def left(self) -> list[GatewayId]:
         """Return those that are no neighbours, and for whom something may be parked: it is of no use any more."""
