@@ -10,7 +10,14 @@ import pytest
 
 from mqloom.core.ids import GatewayId
 from mqloom.lab.experiment import Experiment, tell_nobody
-from mqloom.lab.experiments import publiy_capped, publiy_delay, publiy_dense, publiy_sparse, publiy_throughput
+from mqloom.lab.experiments import (
+    publiy_capped,
+    publiy_delay,
+    publiy_dense,
+    publiy_social,
+    publiy_sparse,
+    publiy_throughput,
+)
 from mqloom.lab.overlay_check import check_rows
 from mqloom.lab.overlay_flow import LATENCY_S, flow
 from mqloom.lab.overlay_hops import run_strategy
@@ -30,7 +37,7 @@ def chain_net() -> OverlayNet:
 
 def test_the_workload_is_that_of_the_paper() -> None:
     workload = topic_workload(1, gateways=120, subscriptions=6_552)
-    assert workload.subscriptions == 6_552
+    assert workload.wishes == 6_552
     assert len(workload.wanting) == TOPICS
     links = [end for link in workload.links for end in link]
     assert max(links.count(gateway) for gateway in workload.gateways) == DEGREE
@@ -67,7 +74,7 @@ def test_nothing_is_lost_while_links_are_woven_and_the_tally_adds_up() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [publiy_sparse, publiy_dense, publiy_delay, publiy_capped, publiy_throughput],
+    [publiy_sparse, publiy_dense, publiy_delay, publiy_capped, publiy_throughput, publiy_social],
     ids=lambda each: each.__name__,
 )
 def test_the_same_seed_gives_the_same_report(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

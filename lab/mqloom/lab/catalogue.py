@@ -16,6 +16,7 @@ from mqloom.lab.experiments import (
     publiy_cost,
     publiy_delay,
     publiy_dense,
+    publiy_social,
     publiy_sparse,
     publiy_throughput,
     seen_memory,
@@ -33,6 +34,7 @@ EXPERIMENTS: Final = (
     publiy_cost.experiment,
     publiy_capped.experiment,
     publiy_throughput.experiment,
+    publiy_social.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 
