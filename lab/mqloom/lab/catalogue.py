@@ -14,6 +14,7 @@ from mqloom.lab.experiments import (
     lab_speed,
     publiy_capped,
     publiy_cost,
+    publiy_covering,
     publiy_delay,
     publiy_dense,
     publiy_social,
@@ -35,6 +36,7 @@ EXPERIMENTS: Final = (
     publiy_capped.experiment,
     publiy_throughput.experiment,
     publiy_social.experiment,
+    publiy_covering.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 
