@@ -10,14 +10,7 @@ import pytest
 
 from mqloom.core.ids import GatewayId
 from mqloom.lab.experiment import Experiment, tell_nobody
-from mqloom.lab.experiments import (
-    publiy_capped,
-    publiy_delay,
-    publiy_dense,
-    publiy_social,
-    publiy_sparse,
-    publiy_throughput,
-)
+from mqloom.lab.experiments import publiy_capped, publiy_delay, publiy_hops, publiy_social, publiy_throughput
 from mqloom.lab.overlay_check import check_rows
 from mqloom.lab.overlay_flow import LATENCY_S, flow
 from mqloom.lab.overlay_hops import run_strategy
@@ -73,15 +66,22 @@ def test_nothing_is_lost_while_links_are_woven_and_the_tally_adds_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "module",
-    [publiy_sparse, publiy_dense, publiy_delay, publiy_capped, publiy_throughput, publiy_social],
-    ids=lambda each: each.__name__,
+    ("module", "experiment"),
+    [
+        (publiy_hops, publiy_hops.sparse),
+        (publiy_hops, publiy_hops.dense),
+        (publiy_delay, publiy_delay.experiment),
+        (publiy_capped, publiy_capped.experiment),
+        (publiy_throughput, publiy_throughput.experiment),
+        (publiy_social, publiy_social.experiment),
+    ],
+    ids=lambda each: each.name if isinstance(each, Experiment) else "",
 )
-def test_the_same_seed_gives_the_same_report(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_report(
+    module: ModuleType, experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "QUICK", Load(per_s=5.0, length_s=22.0))
-    if module is publiy_sparse:
-        monkeypatch.setattr(module, "check_rows", lambda seed: [])
-    experiment: Experiment = module.experiment
+    monkeypatch.setattr(publiy_hops, "check_rows", lambda seed: [])
     first, again = (experiment.run(1, True, tell_nobody) for _ in range(2))
     assert as_json(experiment, 1, True, first) == as_json(experiment, 1, True, again)
     assert first.picture == again.picture is not None

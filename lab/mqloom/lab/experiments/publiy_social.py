@@ -15,9 +15,10 @@ S0 at a third of the rate. The bound is what would be delivered if nothing had t
 
 from typing import Final
 
-from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_least
+from mqloom.lab.experiment import Experiment, Report, Row, Tell, at_least
 from mqloom.lab.overlay_cores import QUICK_WARM, THIRD, WARM, Overload
 from mqloom.lab.overlay_flow import Flow
+from mqloom.lab.overlay_flows import rate_picture, under_each
 from mqloom.lab.overlay_tally import Load
 from mqloom.lab.overlay_workload import Workload
 from mqloom.lab.social import social_workload
@@ -38,15 +39,9 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     load, warm = (QUICK, QUICK_WARM) if quick else (FULL, WARM)
     workload = social_workload(seed, gateways=120, subscriptions=SUBSCRIPTIONS)
     overload = Overload(workload, (warm, load), seed)
-    flows: dict[str, Flow] = {}
-    for done, strategy in enumerate(STRATEGIES):
-
-        def told(share: float, text: str, done: int = done, strategy: str = strategy) -> None:
-            tell((done + share) / len(STRATEGIES), f"{strategy}: {text}")
-
-        flows[strategy] = overload.run(strategy, FANOUT, THIRD, told)
+    flows = under_each(lambda strategy, told: overload.run(strategy, FANOUT, THIRD, told), tell, STRATEGIES)
     rows = _rows(workload, flows, QUICK_TARGETS if quick else PRINTED)
-    return Report(rows=tuple(rows), picture=_picture(flows, load))
+    return Report(rows=tuple(rows), picture=rate_picture(flows, load))
 
 
 def _rows(workload: Workload, flows: dict[str, Flow], targets: dict[str, float]) -> list[Row]:
@@ -63,14 +58,6 @@ def _rows(workload: Workload, flows: dict[str, Flow], targets: dict[str, float])
         more = flows[strategy].deliveries / base.deliveries - 1
         rows.append(at_least(f"{strategy}: more than S0", more, target, paper=PRINTED[strategy], bound=bound))
     return rows
-
-
-def _picture(flows: dict[str, Flow], load: Load) -> Picture:
-    curves = tuple(
-        Curve(name, tuple((load.period_s * (at + 1), count / load.period_s) for at, count in enumerate(each.over_time)))
-        for name, each in flows.items()
-    )
-    return Picture(x_label="seconds", panels=(Panel("deliveries a second", curves),))
 
 
 experiment: Final = Experiment(
