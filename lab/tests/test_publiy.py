@@ -82,6 +82,9 @@ def test_the_same_seed_gives_the_same_report(
 ) -> None:
     monkeypatch.setattr(module, "QUICK", Load(per_s=5.0, length_s=22.0))
     monkeypatch.setattr(publiy_hops, "check_rows", lambda seed: [])
+    for overloaded in (publiy_throughput, publiy_social):
+        monkeypatch.setattr(overloaded, "QUICK_WARM", Load(per_s=3.0, length_s=2.0))
+    monkeypatch.setattr(publiy_throughput, "QUICK_FANOUTS", (35,))
     first, again = (experiment.run(1, True, tell_nobody) for _ in range(2))
     assert as_json(experiment, 1, True, first) == as_json(experiment, 1, True, again)
     assert first.picture == again.picture is not None

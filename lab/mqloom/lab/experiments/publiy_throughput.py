@@ -9,7 +9,8 @@ the core that is full. Chosen: to match a publication takes a core as long as to
 and without limit, and where a publication goes is decided when its turn comes (`mqloom.lab.overlay_cores`). All cores
 are equally fast. "Capacity for a half" means that the busiest is full under S0 at a half of the rate. But there S0
 still delivers over a half, because what does not pass the busiest brokers comes, and nobody could deliver twice as
-much. So the curves have the capacity for a third, and of a half there is what S2 delivers with most links.
+much. So the curves have the capacity for a third, and of a half there is what S2 delivers with most links. What comes
+out if uplinks are full instead, `docs/experiments.md` says: less.
 
 Ten minutes are measured, after 100 s at the paper's low rate of 3,600 a minute: enough for five periods of weaving. To
 spare time one publication of twenty is simulated, on cores of a twentieth: the used shares and the waiting times are
