@@ -12,7 +12,15 @@ from _pytest.mark.structures import ParameterSet
 from mqloom.core.command import main
 from mqloom.lab.catalogue import EXPERIMENTS
 
-LONG = {"publiy-sparse", "publiy-dense", "publiy-delay", "publiy-capped", "publiy-throughput"}
+LONG = {
+    "publiy-sparse",
+    "publiy-dense",
+    "publiy-delay",
+    "publiy-capped",
+    "publiy-throughput",
+    "publiy-social",
+    "publiy-covering",
+}
 """Experiments whose small version takes ten seconds or more."""
 
 MINE = """

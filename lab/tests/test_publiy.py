@@ -10,7 +10,7 @@ import pytest
 
 from mqloom.core.ids import GatewayId
 from mqloom.lab.experiment import Experiment, tell_nobody
-from mqloom.lab.experiments import publiy_capped, publiy_delay, publiy_dense, publiy_sparse, publiy_throughput
+from mqloom.lab.experiments import publiy_capped, publiy_delay, publiy_hops, publiy_social, publiy_throughput
 from mqloom.lab.overlay_check import check_rows
 from mqloom.lab.overlay_flow import LATENCY_S, flow
 from mqloom.lab.overlay_hops import run_strategy
@@ -30,7 +30,7 @@ def chain_net() -> OverlayNet:
 
 def test_the_workload_is_that_of_the_paper() -> None:
     workload = topic_workload(1, gateways=120, subscriptions=6_552)
-    assert workload.subscriptions == 6_552
+    assert workload.wishes == 6_552
     assert len(workload.wanting) == TOPICS
     links = [end for link in workload.links for end in link]
     assert max(links.count(gateway) for gateway in workload.gateways) == DEGREE
@@ -66,15 +66,25 @@ def test_nothing_is_lost_while_links_are_woven_and_the_tally_adds_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "module",
-    [publiy_sparse, publiy_dense, publiy_delay, publiy_capped, publiy_throughput],
-    ids=lambda each: each.__name__,
+    ("module", "experiment"),
+    [
+        (publiy_hops, publiy_hops.sparse),
+        (publiy_hops, publiy_hops.dense),
+        (publiy_delay, publiy_delay.experiment),
+        (publiy_capped, publiy_capped.experiment),
+        (publiy_throughput, publiy_throughput.experiment),
+        (publiy_social, publiy_social.experiment),
+    ],
+    ids=lambda each: each.name if isinstance(each, Experiment) else "",
 )
-def test_the_same_seed_gives_the_same_report(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_report(
+    module: ModuleType, experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "QUICK", Load(per_s=5.0, length_s=22.0))
-    if module is publiy_sparse:
-        monkeypatch.setattr(module, "check_rows", lambda seed: [])
-    experiment: Experiment = module.experiment
+    monkeypatch.setattr(publiy_hops, "check_rows", lambda seed: [])
+    for overloaded in (publiy_throughput, publiy_social):
+        monkeypatch.setattr(overloaded, "QUICK_WARM", Load(per_s=3.0, length_s=2.0))
+    monkeypatch.setattr(publiy_throughput, "QUICK_FANOUTS", (35,))
     first, again = (experiment.run(1, True, tell_nobody) for _ in range(2))
     assert as_json(experiment, 1, True, first) == as_json(experiment, 1, True, again)
     assert first.picture == again.picture is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mqloom.core.ids import GatewayId
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.plugins.overlay import TreeOverlay
-from mqloom.plugins.overlay.limits import MEMO_MAX
+from mqloom.plugins.overlay.limits import MEMO_MAX, TRAFFIC_MAX
 from mqloom.plugins.overlay.master_map import MasterMap
 from mqloom.plugins.overlay.router import Router
 from mqloom.plugins.overlay.strategies import forward_s1, forward_s2
@@ -21,7 +21,7 @@ BEHIND_N1 = [(N2, 0), (N3, 1), (N4, 1), (N5, 3), (N6, 3)]
 
 def figure_2(strategy: str, *soft: GatewayId) -> Router:
     router = Router(MasterMap(A, [N1, X], {N1: BEHIND_N1}), strategy)
-    router.set_map(router.working.master, soft, soft)
+    router.set_map(router.working.master, soft)
     return router
 
 
@@ -70,17 +70,18 @@ def test_a_neighbour_that_is_down_keeps_its_copy_and_is_gone_around() -> None:
         assert router.route({N1, N3, N5}, None) == (N1,)
 
 
-def test_answers_remembered_count_publications_on_the_map_with_candidates() -> None:
+def test_answers_remembered_count_who_was_wanted_on_each_side_whatever_the_links() -> None:
     router = figure_2("S2", N2)
-    router.set_map(router.working.master, [N2], [N2, N5])
     for _ in range(3):
         assert router.route([N5], None) == (N2,)
-    router.route({N3}, X)
+    router.route({N3, N6}, X)
     router.set_link(N5, up=True)
-    assert router.route([N5], None) == (N5,)
-    assert router.copies == 5
-    assert router.publications() == {N5: 4, N2: 1}
-    assert router.publications() == {}
+    assert router.route([N5, X], None) == (X, N5)
+    router.route([N5, X], N1)
+    assert router.copies == 7
+    vector = router.working.master.vector
+    assert router.traffic() == {vector([N5]): 4, vector([N3, N6]): 1, vector([X]): 2}
+    assert router.traffic() == {}
 
 
 def test_the_memory_of_answers_is_bounded_and_loses_no_count() -> None:
@@ -88,7 +89,28 @@ def test_the_memory_of_answers_is_bounded_and_loses_no_count() -> None:
     for number in range(3 * MEMO_MAX):
         router.route({N5, GatewayId(f"far{number}")}, N1)
         router.check()
-    assert router.publications() == {X: 3 * MEMO_MAX}
+    assert router.traffic() == {router.working.master.vector([X]): 3 * MEMO_MAX}
+
+
+def test_of_too_many_different_wishes_the_rarest_are_forgotten() -> None:
+    behind = [GatewayId(f"b{number}") for number in range(12)]
+    router = Router(MasterMap(A, [X], {X: [(each, 0) for each in behind]}), "S2")
+    for wanted in range(1, TRAFFIC_MAX + MEMO_MAX):
+        anchors = [each for number, each in enumerate(behind) if wanted >> number & 1]
+        for _ in range(1 + (wanted % 7 == 0)):
+            router.route(anchors, None)
+    router.set_link(behind[0], up=True)
+    router.check()
+    counts = router.traffic()
+    assert len(counts) < TRAFFIC_MAX
+    assert sum(count == 2 for count in counts.values()) == (TRAFFIC_MAX + MEMO_MAX - 1) // 7
+
+
+def test_what_was_counted_on_another_map_is_forgotten() -> None:
+    router = figure_2("S2")
+    router.route([N5], None)
+    router.set_map(MasterMap(A, [N1, X], {}), ())
+    assert router.traffic() == {}
 
 
 def test_an_explanation_says_who_gets_it_for_whom_and_what_was_left_out() -> None:
@@ -192,7 +214,7 @@ def federations(draw: st.DrawFn, strategies: Sequence[str] = ("S0", "S1", "S2", 
 
 
 def link(overlay: TreeOverlay, gateways: Collection[GatewayId]) -> None:
-    overlay._router.set_map(overlay._map, gateways, ())
+    overlay._router.set_map(overlay._map, gateways)
 
 
 def side(near: Near, here: GatewayId, other: GatewayId) -> frozenset[GatewayId]:

@@ -98,7 +98,7 @@ def test_publications_weave_a_soft_link_and_then_travel_on_it() -> None:
     report = {each.gateway: each for each in net.overlays[LINE[0]].links()}
     assert report[LINE[1]].kind == "primary"
     assert (report[LINE[4]].kind, report[LINE[4]].distance, report[LINE[4]].publications) == ("soft", 4, 10)
-    assert report[LINE[4]].gain >= 30
+    assert report[LINE[4]].gain >= 10, "one more is bypassed than by the link to the one before it"
 
 
 def test_soft_links_are_opened_around_a_neighbour_that_crashed_and_publications_take_them() -> None:

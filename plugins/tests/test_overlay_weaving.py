@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from mqloom.plugins.overlay.limits import BANNED_PERIODS, IDLE_PERIODS
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap
 from mqloom.plugins.overlay.weaving import Effects, Weaving
+from mqloom.plugins.overlay.worth import Traffic
 
 US, A, B, C, D, E, F, G = (GatewayId(name) for name in ("us", "a", "b", "c", "d", "e", "f", "g"))
 MAP = MasterMap(US, [A, B], {A: [(C, 0), (D, 0), (E, 1)], B: [(F, 0), (G, 1)]})
@@ -27,9 +29,13 @@ class Loom:
         self.down = 0
         assert self.weaving.remap(master, 0.0) == []
 
-    def period(self, publications: Mapping[GatewayId, int], *, come_up: bool = True) -> Effects:
+    def period(self, wanted: Mapping[GatewayId, int], *, come_up: bool = True) -> Effects:
+        """Let a period pass in which so many publications wanted each of these gateways, and no other."""
+        return self.period_of({1 << self.master.numbers[each]: count for each, count in wanted.items()}, come_up)
+
+    def period_of(self, traffic: Traffic, come_up: bool = True) -> Effects:
         self.now += PERIOD_S
-        effects = self.weaving.weave(self.master, publications, self.down, self.now)
+        effects = self.weaving.weave(self.master, traffic, "S2", self.down, self.now)
         for effect in effects:
             if isinstance(effect, OpenSoftLink) and come_up:
                 assert self.weaving.stood(effect.gateway, up=True)
@@ -158,6 +164,57 @@ def test_a_loaded_gateway_on_the_way_raises_the_gain() -> None:
     assert loads.scaling(MAP, MAP.numbers[C]) == 2.0
     assert loads.scaling(MAP, MAP.numbers[F]) == 1.0
     assert loads.scaling(MAP, MAP.numbers[A]) == 1.0, "itself is not bypassed"
+
+
+H, P, Q, R = (GatewayId(name) for name in ("h", "p", "q", "r"))
+HUB = MasterMap(US, [A, B], {A: [(H, 0), (P, 1), (Q, 1), (R, 1)], B: [(F, 0), (G, 0)]})
+"""Three gateways behind one."""
+
+
+def hub_loom(**wanted: int) -> Loom:
+    """A loom that has seen candidates for everybody, and had no place for any."""
+    loom = Loom(fanout=2, master=HUB)
+    for _ in range(4):
+        loom.period({GatewayId(each): count for each, count in wanted.items()})
+    assert loom.candidates() == {H, P, Q, R, F, G}
+    return loom
+
+
+def test_a_single_place_goes_to_the_link_that_serves_several() -> None:
+    loom = hub_loom(p=4, q=4, r=4, f=1)
+    loom.weaving._fanout = 3
+    assert loom.period({P: 4, Q: 4, R: 4, F: 1}) == [OpenSoftLink(H)]
+
+
+def test_after_one_link_is_chosen_another_counts_for_what_it_would_add() -> None:
+    loom = hub_loom(p=1, q=1, r=1, f=4, g=4)
+    loom.weaving._fanout = 4
+    assert loom.period({P: 1, Q: 1, R: 1, F: 4, G: 4}) == [OpenSoftLink(F), OpenSoftLink(G)]
+    for _ in range(5):
+        assert loom.period({P: 1, Q: 1, R: 1, F: 4, G: 4}) == []
+    # H would gain 20, and P alone 13, enough for the places of F and G; beside H it would gain half of that.
+    assert loom.period({P: 24, Q: 24, R: 24, F: 4, G: 4}) == [CloseSoftLink(G), OpenSoftLink(H)]
+
+
+def test_where_there_is_room_for_all_who_want_the_same_none_waits_for_the_others() -> None:
+    loom = Loom(master=HUB)
+    everybody = {HUB.vector([H, F]): 5, HUB.vector([P, Q, R]): 5}
+    for _ in range(3):
+        loom.period_of(everybody)
+    assert set(loom.weaving.up()) >= {P, Q, R}, "each alone would gain nothing: A gets it for the other two"
+
+
+def test_of_two_links_that_can_stand_for_each_other_only_one_makes_place() -> None:
+    loom = hub_loom(p=10, q=2, r=2)
+    loom.weaving._fanout = 4
+    assert loom.period({P: 10, Q: 2, R: 2}) == [OpenSoftLink(P), OpenSoftLink(H)]
+    for _ in range(10):
+        assert loom.period({P: 10, Q: 2, R: 2}) == []
+    gains = {each.gateway: each.gain for each in loom.weaving.describe(HUB, 0)}
+    assert gains[P] == pytest.approx(10, abs=1)
+    assert gains[H] == pytest.approx(4, abs=1)
+    # F and G would each gain 25. That is more than enough for the place of P while H is there, not when H has gone.
+    assert loom.period({P: 10, Q: 2, R: 2, F: 100, G: 100}) == [CloseSoftLink(H), OpenSoftLink(F)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -20,6 +20,14 @@ from mqloom.lab.overlay_workload import Workload
 LATENCY_S: Final = 0.001
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A publication on its way."""
+
+    at: float
+    wanting: frozenset[GatewayId]
+
+
 @dataclass(slots=True)
 class Flow:
     """What came where within the time."""
@@ -40,6 +48,16 @@ class Flow:
     delay_over_time: list[float] = field(default_factory=list)
     """The sum of their delays."""
 
+    def deliver(self, sent: Sent, hops: int, at: float, period: int) -> None:
+        """Take note of a delivery."""
+        self.deliveries += 1
+        self.hops += hops
+        self.delay_s += at - sent.at
+        self.delay_over_time.extend([0.0] * (period + 1 - len(self.over_time)))
+        self.over_time.extend([0] * (period + 1 - len(self.over_time)))
+        self.over_time[period] += 1
+        self.delay_over_time[period] += at - sent.at
+
     @property
     def mean_hops(self) -> float:
         """The hops of a delivery, on average."""
@@ -49,14 +67,6 @@ class Flow:
     def mean_delay_s(self) -> float:
         """How long a delivery took, on average."""
         return self.delay_s / self.deliveries
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A publication on its way."""
-
-    at: float
-    wanting: frozenset[GatewayId]
 
 
 def flow(
@@ -111,20 +121,10 @@ class _Run:
             at, _, here, source, sent, hops = heapq.heappop(self._under_way)
             self._net.run(at)
             if here in sent.wanting:
-                self._deliver(sent, hops, at)
+                self.flow.deliver(sent, hops, at, int((at - BEGIN_S) / self._period_s))
             else:
                 self.flow.pure_forwards += 1
             self._send(here, self._net.route(here, sent.wanting, source), sent, hops, at)
-
-    def _deliver(self, sent: Sent, hops: int, at: float) -> None:
-        self.flow.deliveries += 1
-        self.flow.hops += hops
-        self.flow.delay_s += at - sent.at
-        period = int((at - BEGIN_S) / self._period_s)
-        self.flow.delay_over_time.extend([0.0] * (period + 1 - len(self.flow.over_time)))
-        self.flow.over_time.extend([0] * (period + 1 - len(self.flow.over_time)))
-        self.flow.over_time[period] += 1
-        self.flow.delay_over_time[period] += at - sent.at
 
     def _send(self, here: GatewayId, targets: Sequence[GatewayId], sent: Sent, hops: int, at: float) -> None:
         self.flow.sent[here] += len(targets)

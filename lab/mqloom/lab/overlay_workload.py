@@ -33,14 +33,19 @@ class Workload:
     wanting: Sequence[frozenset[GatewayId]]
     origins: Sequence[GatewayId] = ()
     """Where publications begin; everywhere, if none is named."""
+    homes: Sequence[GatewayId] = ()
+    """Where those of each topic begin, if each has its own place."""
 
     @property
-    def subscriptions(self) -> int:
-        """How many there are."""
+    def wishes(self) -> int:
+        """How many topics brokers want, all together."""
         return sum(map(len, self.wanting))
 
     def publications(self, randomness: random.Random) -> Iterator[tuple[GatewayId, frozenset[GatewayId]]]:
         """Return origins and who wants it, all origins and topics alike, without end."""
+        while self.homes:
+            topic = randomness.randrange(len(self.wanting))
+            yield self.homes[topic], self.wanting[topic]
         while True:
             yield randomness.choice(self.origins or self.gateways), randomness.choice(self.wanting)
 

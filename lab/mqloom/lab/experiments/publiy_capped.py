@@ -17,9 +17,10 @@ The bound is what would be delivered if every uplink sent all, over what S2 deli
 import dataclasses
 from typing import Final
 
-from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_least
-from mqloom.lab.overlay_flow import Flow, flow
-from mqloom.lab.overlay_hops import DELTA, FANOUT, STRATEGIES
+from mqloom.lab.experiment import Experiment, Report, Row, Tell, at_least
+from mqloom.lab.overlay_flow import Flow
+from mqloom.lab.overlay_flows import flow_on_uplinks, rate_picture, under_each
+from mqloom.lab.overlay_hops import DELTA
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.lab.overlay_tally import BEGIN_S, Load
 from mqloom.lab.overlay_workload import Workload, topic_workload
@@ -34,17 +35,10 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     """Run it."""
     load = QUICK if quick else FULL
     workload = _with_one_publisher(topic_workload(seed, gateways=120, subscriptions=6_552))
-    uplinks = dict.fromkeys(workload.gateways, UPLINK_PER_S)
-    flows: dict[str, Flow] = {}
-    for done, strategy in enumerate(STRATEGIES):
-
-        def told(share: float, text: str, done: int = done, strategy: str = strategy) -> None:
-            tell((done + share) / len(STRATEGIES), f"{strategy}: {text}")
-
-        settings = {"strategy": strategy, "delta": DELTA, "fanout": FANOUT, "uplink_per_s": UPLINK_PER_S}
-        net = OverlayNet(workload.links, dict.fromkeys(workload.gateways, settings))
-        flows[strategy] = flow(net, workload, load, uplinks, seed, told)
-    return Report(rows=tuple(_rows(flows, 1.05 if quick else 1.1)), picture=_picture(flows, load))
+    flows = under_each(
+        lambda strategy, told: flow_on_uplinks(workload, strategy, load, UPLINK_PER_S, seed, told)[0], tell
+    )
+    return Report(rows=tuple(_rows(flows, 1.05 if quick else 1.1)), picture=rate_picture(flows, load))
 
 
 def _with_one_publisher(workload: Workload) -> Workload:
@@ -65,14 +59,6 @@ def _rows(flows: dict[str, Flow], target: float) -> list[Row]:
     bound = flows["S2"].wanted / flows["S2"].deliveries
     rows.append(at_least("SH: deliveries over S2's", ratio, target, paper=PRINTED, bound=bound))
     return rows
-
-
-def _picture(flows: dict[str, Flow], load: Load) -> Picture:
-    curves = tuple(
-        Curve(name, tuple((load.period_s * (at + 1), count / load.period_s) for at, count in enumerate(each.over_time)))
-        for name, each in flows.items()
-    )
-    return Picture(x_label="seconds", panels=(Panel("deliveries a second", curves),))
 
 
 experiment: Final = Experiment(

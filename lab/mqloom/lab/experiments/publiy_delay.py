@@ -13,9 +13,8 @@ The bound is that of a single link to everybody: a millisecond, and a copy's 0.2
 from typing import Final
 
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most
-from mqloom.lab.overlay_flow import LATENCY_S, Flow, flow
-from mqloom.lab.overlay_hops import DELTA, FANOUT, STRATEGIES
-from mqloom.lab.overlay_net import OverlayNet
+from mqloom.lab.overlay_flow import LATENCY_S, Flow
+from mqloom.lab.overlay_flows import flow_on_uplinks, under_each
 from mqloom.lab.overlay_tally import Load
 from mqloom.lab.overlay_workload import topic_workload
 
@@ -32,18 +31,14 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     """Run it."""
     load = QUICK if quick else FULL
     workload = topic_workload(seed, gateways=120, subscriptions=19_472)
-    uplinks = dict.fromkeys(workload.gateways, UPLINK_PER_S)
-    flows: dict[str, Flow] = {}
     said: dict[str, float] = {}
-    for done, strategy in enumerate(STRATEGIES):
 
-        def told(share: float, text: str, done: int = done, strategy: str = strategy) -> None:
-            tell((done + share) / len(STRATEGIES), f"{strategy}: {text}")
+    def run_one(strategy: str, told: Tell) -> Flow:
+        found, net = flow_on_uplinks(workload, strategy, load, UPLINK_PER_S, seed, told)
+        said[strategy] = net.body_bytes / (net.body_bytes + COPY_BYTES * found.sent.total())
+        return found
 
-        settings = {"strategy": strategy, "delta": DELTA, "fanout": FANOUT, "uplink_per_s": UPLINK_PER_S}
-        net = OverlayNet(workload.links, dict.fromkeys(workload.gateways, settings))
-        flows[strategy] = flow(net, workload, load, uplinks, seed, told)
-        said[strategy] = net.body_bytes / (net.body_bytes + COPY_BYTES * flows[strategy].sent.total())
+    flows = under_each(run_one, tell)
     rows = _rows(flows, said, QUICK_MORE if quick else 1.0)
     return Report(rows=tuple(rows), picture=_picture(flows, load))
 

@@ -11,6 +11,7 @@ How the modules follow from each other:
     strategies     S0, S1, S2: anchors -> who gets a copy
     router         the way of publications, remembered and counted
     loads          loads and round trips
+    worth          what links gain beside the others
     weaving        which soft links there are, by gain
     tree           all of it together
 """

@@ -15,6 +15,10 @@ DELTA_MAX: Final = 16
 MEMO_MAX: Final = 512
 """Answers of `route` kept; at the bound their hits are added up and all are forgotten."""
 
+TRAFFIC_MAX: Final = 1024
+"""Different sets of gateways on one side for which a router counts publications in a period; at the bound the rarer
+ones are forgotten, down to half of it, and links that served them seem worth less."""
+
 UTILISATION_MAX: Final = 0.8
 """The share of the uplink over which SH spares it (section 5: "e.g., 80%")."""
 

@@ -1,8 +1,7 @@
-"""The way of publications: anchors to links, remembered; and how often, for the profile of candidate links.
+"""The way of publications: anchors to links, remembered; and how often, for the profile of links.
 
-Publications travel on the map of real links. How they would travel if candidates were links too is asked later, on a
-map of its own (section 6): an answer counts how often it was given, and `publications` works these counts off. So a
-publication costs one look into a dict.
+Publications travel on the map of real links. How they would travel on others is asked later (section 6, `worth`): an
+answer counts how often it was given, and `traffic` works these counts off. So a publication costs one look into a dict.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -10,10 +9,11 @@ from dataclasses import dataclass
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import Explanation
-from mqloom.plugins.overlay.limits import MEMO_MAX
+from mqloom.plugins.overlay.limits import MEMO_MAX, TRAFFIC_MAX
 from mqloom.plugins.overlay.master_map import MasterMap, bits
 from mqloom.plugins.overlay.strategies import STRATEGIES, forward_s2
 from mqloom.plugins.overlay.working_map import WorkingMap
+from mqloom.plugins.overlay.worth import Traffic
 
 NO_SIDE = -1
 
@@ -31,7 +31,6 @@ class Router:
 
     def __init__(self, master: MasterMap, strategy: str) -> None:
         self.working = WorkingMap(master)
-        self.profile = WorkingMap(master)
         self.down = 0
         """The primary neighbours that are down, as a bit vector."""
         self.copies = 0
@@ -40,7 +39,7 @@ class Router:
         """How many anchors that are not on the map were asked for, ever; once for each remembered answer."""
         self._strategy = strategy
         self._memo: dict[tuple[frozenset[GatewayId], int], Answer] = {}
-        self._publications: dict[GatewayId, int] = {}
+        self._traffic: dict[int, int] = {}
 
     def route(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
         """Return who gets a copy."""
@@ -51,25 +50,22 @@ class Router:
         if answer is None:
             if len(self._memo) >= MEMO_MAX:
                 self._settle()
-            wanted = self._downstream(key[0], side, self.working)
-            answer = self._memo[key] = Answer(tuple(master.names(self._forward(wanted))))
+            forward = self._forward(self._downstream(key[0], side))
+            answer = self._memo[key] = Answer(tuple(master.names(forward)))
             self.unknown += sum(anchor not in master.numbers for anchor in key[0])
         answer.hits += 1
         self.copies += len(answer.targets)
         return answer.targets
 
-    def set_map(
-        self,
-        master: MasterMap,
-        soft: Iterable[GatewayId],
-        candidates: Iterable[GatewayId],
-        down: Iterable[GatewayId] = (),
-    ) -> None:
-        """Take another master map, and links: those that are up, those to be profiled with them, neighbours down."""
+    def set_map(self, master: MasterMap, soft: Iterable[GatewayId], down: Iterable[GatewayId] = ()) -> None:
+        """Take another master map, soft links that are up, and neighbours that are down.
+
+        What was counted on another map is forgotten.
+        """
         self._settle()
-        soft = tuple(soft)
+        if master is not self.working.master:
+            self._traffic.clear()
         self.working = WorkingMap(master, soft)
-        self.profile = WorkingMap(master, (*soft, *candidates))
         self.down = master.vector(down) & master.primary
 
     def set_link(self, gateway: GatewayId, *, up: bool) -> None:
@@ -77,7 +73,6 @@ class Router:
         self._settle()
         if up:
             self.working.add(gateway)
-            self.profile.add(gateway)
         else:
             self.working.remove(gateway)
 
@@ -97,10 +92,10 @@ class Router:
         """The strategy in use: S0, S1 or S2."""
         return self._strategy
 
-    def publications(self) -> dict[GatewayId, int]:
-        """Return how many publications each link would have had since the last call, had candidates been links."""
+    def traffic(self) -> Traffic:
+        """Return how many publications wanted whom, since the last call."""
         self._settle()
-        counted, self._publications = self._publications, {}
+        counted, self._traffic = self._traffic, {}
         return counted
 
     def explain(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Explanation:
@@ -108,7 +103,7 @@ class Router:
         master = self.working.master
         side = NO_SIDE if source is None else self._side(source)
         numbers = {anchor: master.numbers.get(anchor) for anchor in sorted(set(anchors))}
-        forward = self._forward(self._downstream(frozenset(anchors), side, self.working))
+        forward = self._forward(self._downstream(frozenset(anchors), side))
         kept = {a: n for a, n in numbers.items() if n is not None and master.sides[n] != side}
         return Explanation(
             strategy=self._strategy,
@@ -129,20 +124,20 @@ class Router:
         number = self.working.master.numbers.get(source)
         return NO_SIDE if number is None else self.working.master.sides[number]
 
-    def _downstream(self, anchors: frozenset[GatewayId], side: int, working: WorkingMap) -> int:
-        """Return the gateways with links that stand for the anchors, but for those where the publication came from.
+    def _downstream(self, anchors: frozenset[GatewayId], side: int) -> int:
+        """Return the anchors, but for those where the publication came from.
 
         Line 2 of Figures 5 and 6, "only keep downstream anchors". An anchor that is not on the map could be on any
         side, so each primary neighbour stands for it: right, if not sparing.
         """
-        master = working.master
+        master = self.working.master
         wanted = 0
         for anchor in anchors:
             number = master.numbers.get(anchor)
             if number is None:
                 wanted |= master.primary & ~(1 << side) if side >= 0 else master.primary
             elif master.sides[number] != side:
-                wanted |= 1 << working.substitute(number)
+                wanted |= 1 << number
         return wanted
 
     def _forward(self, wanted: int) -> int:
@@ -152,6 +147,7 @@ class Router:
         beyond it are used too, whatever the strategy would have left to it (section 6 leaves this to [21]).
         """
         working = self.working
+        wanted = working.contract(wanted)
         forward = STRATEGIES[self._strategy](working, wanted)
         for number in bits(forward & self.down):
             forward |= forward_s2(working, wanted & working.beyond(number) & ~(1 << number))
@@ -160,19 +156,21 @@ class Router:
     # ---- counting ------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Add up what remembered answers counted, on the map with candidates, and forget them."""
-        names = self.profile.master.gateways
-        strategy = STRATEGIES[self._strategy]
+        """Add up what remembered answers counted, and forget them."""
+        master = self.working.master
         for (anchors, side), answer in self._memo.items():
-            for number in bits(strategy(self.profile, self._downstream(anchors, side, self.profile))):
-                name = names[number]
-                self._publications[name] = self._publications.get(name, 0) + answer.hits
+            wanted = self._downstream(anchors, side)
+            for each in bits(master.primary):
+                if here := wanted & master.subtrees[each]:
+                    self._traffic[here] = self._traffic.get(here, 0) + answer.hits
         self._memo.clear()
+        if len(self._traffic) > TRAFFIC_MAX:
+            often = sorted(self._traffic.items(), key=lambda item: -item[1])[: TRAFFIC_MAX // 2]
+            self._traffic = dict(often)
 
     def check(self) -> None:
         """State the invariants."""
-        assert self.working.master is self.profile.master
-        assert self.working.links & self.profile.links == self.working.links
         assert self.working.links & self.working.master.primary == self.working.master.primary
         assert self.down & ~self.working.master.primary == 0
         assert len(self._memo) <= MEMO_MAX
+        assert len(self._traffic) <= TRAFFIC_MAX

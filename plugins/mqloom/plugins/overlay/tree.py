@@ -266,8 +266,8 @@ class TreeOverlay:
         since, copies = self._woven
         self._woven = (now, self._router.copies)
         self._loads.measure((self._router.copies - copies) / (now - since) if now > since else 0.0)
-        publications = self._router.publications()
-        woven = self._weaving.weave(self._map, publications, self._router.down, now)
+        traffic = self._router.traffic()
+        woven = self._weaving.weave(self._map, traffic, self._router.strategy, self._router.down, now)
         self._rewire()
         return [*woven, *self._reports(now)]
 
@@ -293,7 +293,7 @@ class TreeOverlay:
         return [*woven, AnchorsChanged()]
 
     def _rewire(self) -> None:
-        self._router.set_map(self._map, self._weaving.up(), self._weaving.profiled(), self._down)
+        self._router.set_map(self._map, self._weaving.up(), self._down)
 
     def _set_down(self, gateway: GatewayId, *, down: bool) -> None:
         (self._down.add if down else self._down.discard)(gateway)

@@ -6,14 +6,16 @@ Theory of operation. A link to a gateway on the map is one of
     opening     asked for, and not up: profiled
     open        up: publications travel on it
 
-Every period each is given its gain: the publications it had on the map with candidates, times the gateways it bypasses,
-times their load; smoothed over the periods. Then, in this order:
+Every period each is given its gain (`worth`): what it adds to the links that are there and the candidates for which
+there is room, in publications times gateways bypassed times their load; smoothed over the periods. Then, in this order:
 
     1. An opening link that was not up for a whole period is given up, and its gateway left alone for a while.
     2. A soft link that has had no publication for IDLE_PERIODS is closed.
     3. The best candidates of at least GAIN_OPEN are opened while there is room within the fanout. Then a candidate
        takes the place of the worst soft link, if its gain is more than BETTER times that one's, and GAIN_OPEN: links
-       whose gains are about the same do not change places, and a link is judged only after a whole period.
+       whose gains are about the same do not change places, and a link is judged only after a whole period. Each
+       time a candidate is taken, what the next best would still add beside it is asked again; and each time a link
+       is closed, what those that stay add without it: two that serve the same do not both go.
     4. Candidates are chosen anew: by their gain where it was measured, else by what the links of their neighbours had.
 
 Ties go to the nearer gateway, then to the order of the map. Soft links around a primary neighbour that is down go
@@ -21,7 +23,7 @@ before all others, at once and without regard to gain; what they displace is the
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mqloom.core.ids import GatewayId
@@ -37,6 +39,7 @@ from mqloom.plugins.overlay.limits import (
 )
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap, bits
+from mqloom.plugins.overlay.worth import Traffic, Worth
 
 Effects = list[OpenSoftLink | CloseSoftLink]
 
@@ -48,6 +51,8 @@ class Woven:
     since: float
     gain: float | None = None
     """Smoothed; None before it was first measured."""
+    newest: float = 0.0
+    """The gain in the last period, not smoothed."""
     periods: int = 0
     """How often it was measured."""
     idle: int = 0
@@ -138,31 +143,30 @@ class Weaving:
         self._choose_candidates(master, now)
         return effects
 
-    def weave(self, master: MasterMap, publications: Mapping[GatewayId, int], down: int, now: float) -> Effects:
-        """End a period: judge all links by the publications they had, and change them."""
-        self._measure(master, publications)
+    def weave(self, master: MasterMap, traffic: Traffic, strategy: str, down: int, now: float) -> Effects:
+        """End a period: judge all links by the publications that there were, and change them."""
+        worth = Worth(master, self._possible(master), strategy, traffic, self._loads)
+        self._measure(master, worth)
         self._banned = {gateway: until for gateway, until in self._banned.items() if until > now}
         around = self._around(master, down)
         effects = self._give_up(around, now)
         effects += self._go_around(master, around, now)
-        effects += self._promote(master, around, now)
+        worth.relink(self._possible(master))
+        effects += self._promote(master, worth, around, now)
         self._choose_candidates(master, now)
         return effects
 
     # ---- steps ---------------------------------------------------------------------------------------------------
 
-    def _measure(self, master: MasterMap, publications: Mapping[GatewayId, int]) -> None:
-        self._primary = {each: publications.get(each, 0) for each in master.names(master.primary)}
+    def _measure(self, master: MasterMap, worth: Worth) -> None:
+        self._primary = {each: worth.gain(master.numbers[each]).publications for each in master.names(master.primary)}
         for gateway, link in self._links.items():
-            link.publications = publications.get(gateway, 0)
-            number = master.numbers[gateway]
-            bypassed = master.distances[number] - 1
-            gain = link.publications * bypassed * self._loads.scaling(master, number)
+            link.publications, link.newest = worth.gain(master.numbers[gateway])
             link.idle = 0 if link.publications else link.idle + 1
             link.periods += 1
             old = link.gain or 0.0
             # At first the mean of all, so that one lucky period is not yet a reason.
-            link.gain = old + max(GAIN_SMOOTHING, 1 / link.periods) * (gain - old)
+            link.gain = old + max(GAIN_SMOOTHING, 1 / link.periods) * (link.newest - old)
 
     def _around(self, master: MasterMap, down: int) -> list[GatewayId]:
         return [master.gateways[each] for number in bits(down) for each in master.adjacent(number)]
@@ -193,16 +197,45 @@ class Weaving:
             link.was_up = link.up
         return effects
 
-    def _promote(self, master: MasterMap, around: Sequence[GatewayId], now: float) -> Effects:
+    def _promote(self, master: MasterMap, worth: Worth, around: Sequence[GatewayId], now: float) -> Effects:
         effects: Effects = []
-        for gateway in self._ranked(master, lambda link: not link.soft and (link.gain or 0.0) >= GAIN_OPEN):
+        gains = {gateway: self._gain(gateway) for gateway, link in self._links.items() if not link.soft}
+        while gains:
+            gateway = min(gains, key=lambda each: (-gains[each], master.numbers[each]))
+            left = self._left(master, worth, gateway)
+            if left < gains[gateway]:
+                gains[gateway] = left
+                continue
+            if left < GAIN_OPEN:
+                break
             if not self._room(master):
                 worst = self._worst(master, besides=around, before=self._old(now))
-                if worst is None or self._gain(gateway) <= BETTER * self._gain(worst) + GAIN_OPEN:
+                if worst is None or left <= BETTER * self._gain(worst) + GAIN_OPEN:
                     break
                 effects += self._close(worst, now)
+                worth.relink(self._possible(master))
+                self._reassess(master, worth)
             effects += self._open(gateway, now)
+            worth.relink(self._possible(master))
+            del gains[gateway]
         return effects
+
+    def _left(self, master: MasterMap, worth: Worth, gateway: GatewayId) -> float:
+        """Return how much of its gain a candidate would still add to those that were taken before it."""
+        link = self._links[gateway]
+        if link.newest <= 0:
+            return self._gain(gateway)  # there was nothing to see it by in this period
+        still = worth.gain(master.numbers[gateway]).gain
+        return self._gain(gateway) * min(max(still / link.newest, 0.0), 1.0)
+
+    def _reassess(self, master: MasterMap, worth: Worth) -> None:
+        """Give soft links what they gain more, now that another is gone."""
+        for gateway in self.soft():
+            link = self._links[gateway]
+            gain = worth.gain(master.numbers[gateway]).gain
+            if gain > link.newest and link.gain is not None:
+                link.gain += gain - link.newest
+                link.newest = gain
 
     def _choose_candidates(self, master: MasterMap, now: float) -> None:
         """Fill the places that links leave with the most promising gateways of the map."""
@@ -252,6 +285,12 @@ class Weaving:
     def _worst(self, master: MasterMap, besides: Sequence[GatewayId], before: float | None = None) -> GatewayId | None:
         ranked = self._ranked(master, lambda link: link.soft and (before is None or link.since <= before))
         return next((each for each in reversed(ranked) if each not in besides), None)
+
+    def _possible(self, master: MasterMap) -> int:
+        """Return the links that are there, and the best candidates for which there is room: the map for profiles."""
+        room = max(self._fanout - master.primary.bit_count() - len(self.soft()), 0)
+        best = self._ranked(master, lambda link: not link.soft)[:room]
+        return master.primary | master.vector([*self.soft(), *best])
 
     def _old(self, now: float) -> float:
         """Return the time before which a link must have begun to be judged: a period ago, but for rounding."""

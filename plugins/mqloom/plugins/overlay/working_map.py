@@ -10,7 +10,7 @@ and the strategies ask for no more.)
 from collections.abc import Iterable
 
 from mqloom.core.ids import GatewayId
-from mqloom.plugins.overlay.master_map import MasterMap
+from mqloom.plugins.overlay.master_map import MasterMap, bits
 
 
 class WorkingMap:
@@ -33,6 +33,13 @@ class WorkingMap:
     def substitute(self, number: int) -> int:
         """Return the gateway with a link that stands for this one: the nearest on its way to us, or itself."""
         return (self.master.ways[number] & self.links).bit_length() - 1
+
+    def contract(self, vector: int) -> int:
+        """Return the gateways with links that stand for those in a bit vector."""
+        contracted = 0
+        for number in bits(vector):
+            contracted |= 1 << self.substitute(number)
+        return contracted
 
     def between(self, number: int) -> int:
         """BetweenSet: the gateway and those with links on the way to it."""
