@@ -75,6 +75,7 @@ class Federation:
         )
         settings: dict[str, object] = {"strategy": strategy, "delta": delta} if strategy != "S0" else {}
         self.world = World(plan, Options(build=partial(build, settings)))
+        self.mover = "A"
         self.run(10.0)
 
     def run(self, until: float) -> None:
@@ -85,19 +86,20 @@ class Federation:
         self.run(self.world.clock.now + seconds)
 
     def order(self, to: str = "B", of: str = "A") -> "Federation":
+        self.mover = of
         self.world.move(of, to, 7)
         return self
 
     @property
     def answers(self) -> list[MoveAnswer]:
-        return [answer for _, answer in self.world.gateways["A"].answers]
+        return [answer for _, answer in self.world.gateways[self.mover].answers]
 
     @property
     def steps(self) -> list[str]:
         return [answer.step for answer in self.answers if answer.step]
 
     def until(self, step: str) -> "Federation":
-        """Let time pass until A enters a step."""
+        """Let time pass until the gateway that moves enters a step."""
         for _ in range(100_000):
             if step in self.steps:
                 return self
@@ -248,7 +250,7 @@ def test_two_moves_near_each_other_do_not_both_happen_at_a_time() -> None:
     world = Federation().order()
     world.order("A", of="B")  # it does not hear of the other before it asks itself
     first = world.end()
-    theirs = [answer for _, answer in world.world.gateways["B"].answers][-1]
+    theirs = [answer for _, answer in world.world.gateways["A"].answers][-1]
     problems = {first.problem, theirs.problem}
     assert "moved" not in (first.answer, theirs.answer) or "stayed" in (first.answer, theirs.answer)
     assert any("has agreed to a move of" in problem or "moves: try again" in problem for problem in problems)
@@ -364,6 +366,47 @@ def test_a_flush_that_comes_by_ends_the_holding_and_it_begins_again_behind_it() 
     world.world.settle()
     assert list(checkers.at_rest(world.world)) == []
     assert checkers.judge(world.world).findings == []
+
+
+def leave_while(step: str, after_s: float, *, own_latency_s: float = 0.000_2) -> Federation:
+    """Let M, a leaf, move from A to N; it holds something when the subscriber at A leaves, which waits for that."""
+    world = Federation().order("N", of="M").until("holding")
+    publication = PublicationPlan(at=0.0, publisher="pub-M", number=1_000, topic="stocks/a", attributes={})
+    world.world._publish(publication)
+    world.wait(0.01)
+    world.world.paths["M~"].quality.latency_s = own_latency_s
+    if step == "holding":
+        world.wait(after_s)
+    else:
+        world.until(step)
+    world.world.subscribers["sub-A"].close()
+    world.wait(3.0)
+    world.world.settle()
+    assert [*checkers.at_rest(world.world), *checkers.judge(world.world).findings] == []
+    return world
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 10))
+def test_who_leaves_while_something_is_held_for_it_gets_that_before_it_has_ended(after_ms: int) -> None:
+    """The gateway that moves is a leaf, which answers a flush at once: and the answer was held, and sent elsewhere."""
+    leave_while("holding", after_ms / 1_000)
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 10))
+def test_who_leaves_while_the_new_place_is_being_kept_gets_what_is_held(after_ms: int) -> None:
+    world = leave_while("holding", after_ms / 1_000, own_latency_s=0.05)
+    assert "keeping" in world.steps
+
+
+@pytest.mark.parametrize("name", ["sub-M", "sub-A", "sub-N", "sub-C"])
+def test_whoever_leaves_just_when_the_new_place_is_being_kept_misses_nothing(name: str) -> None:
+    world = Federation().order("N", of="M").until("keeping")
+    node = world.world.gateways["M"].node
+    assert node is not None
+    world.world.subscribers[name].close()
+    world.wait(3.0)
+    world.world.settle()
+    assert [*checkers.at_rest(world.world), *checkers.judge(world.world).findings] == []
 
 
 # ---- farewell ------------------------------------------------------------------------------------------------------
