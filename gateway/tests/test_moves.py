@@ -103,7 +103,7 @@ class Federation:
         for _ in range(100_000):
             if step in self.steps:
                 return self
-            self.world.run(self.world.clock.now + 0.000_05)
+            self.world.run(self.world.clock.now + 0.000_2)
         raise AssertionError(f"it never came to {step}: {self.answers}")
 
     def neighbours(self, gateway: str) -> set[str]:

@@ -290,9 +290,7 @@ class Moves:
         parts.traffic.divert(move.old, move.new)
         self._part(move, now)
         parts.routes.anchor_again()
-        parts.flushes.reach(move.new)
         parts.flushes.release(now)
-        parts.freezes.reach(move.new)
 
     def _stay(self, move: Move, problem: str, now: float) -> None:
         """Give up: the old network was complete all the time."""
