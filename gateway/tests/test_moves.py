@@ -8,17 +8,17 @@ import pytest
 
 from mqloom.core import layout
 from mqloom.core.effects import CloseLink, OpenLink, PublishLocally
-from mqloom.core.events import AcksReceived, LocallyPublished, Ordered, PlaceRead
+from mqloom.core.events import AcksReceived, LinkLost, LocallyPublished, Ordered, PlaceRead, Woke
 from mqloom.core.ids import ClientId, Conversation, GatewayId
-from mqloom.core.limits import HOLD_S, ID_LENGTH_MAX, MOVE_S
-from mqloom.core.messages import Freeze, Frozen, Parting, Passed
+from mqloom.core.limits import HOLD_S, ID_LENGTH_MAX, LINK_GRACE_S, MOVE_S
+from mqloom.core.messages import Announce, Freeze, Frozen, Parting, Passed
 from mqloom.core.records import MoveAnswer, PlaceLink, decode_move, decode_place
 from mqloom.core.wire import Ack, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves import LEAVE_S
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab import checkers
-from mqloom.lab.gate import US, A, B, Gate, logs, parts_of, sent
+from mqloom.lab.gate import US, A, B, Gate, acknowledged, key, logs, parts_of, sent
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.world import DATA, Options, World
 from mqloom.plugins import json_codec
@@ -499,6 +499,25 @@ def test_a_neighbour_that_parts_in_order_is_acknowledged_and_gone() -> None:
     effects = gate.hear(A, Parting(3))
     assert list(links_in(effects)) == [CloseLink(neighbour=A, is_primary=True)]
     assert list(gate.node.link_states()) == [B]
+
+
+def test_what_is_being_parked_for_one_that_parts_is_waited_for_no_longer() -> None:
+    """Its park is discarded, so that nobody may ever acknowledge that."""
+    gate = Gate(parts_of(A, B)).up(A, B)
+    gate.hear(A, Announce(key(A, 1), "#", ""))
+    gate.handle(LinkLost(neighbour=A))
+    for _ in range(2):
+        gate.now += LINK_GRACE_S
+        gate.handle(Woke())
+    gate.answers_local = False
+    effects = gate.publish(b"one")
+    assert [each.topic for each in effects if isinstance(each, PublishLocally)] == [layout.park(US, A)]
+    assert acknowledged(effects) == []
+    parted = encode_ack(Ack(A, Conversation(1, 0), 0, 0, (), 1))
+    effects = gate.handle(AcksReceived(neighbour=A, acks=(parted,)))
+    assert list(links_in(effects)) == [CloseLink(neighbour=A, is_primary=True)]
+    assert acknowledged(effects) == [1]
+    assert gate.node.holdings().deliveries == len(place_in(effects)) == 1
 
 
 @pytest.mark.parametrize(

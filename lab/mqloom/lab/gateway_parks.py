@@ -97,6 +97,7 @@ class Park:
         """Let the broker forget the session, with all that is in it."""
         self.endpoint.close()
         self._puts.clear()
+        self._doubts += 1  # nobody waits for what is still on its way
         place, client_id = self.endpoint.place, self.endpoint.manner.client_id
 
         def forget(session_present: bool) -> None:
