@@ -57,3 +57,21 @@ def test_no_more_than_the_window_is_under_way_and_the_rest_waits_in_order() -> N
     deliveries.published([5, 6])
     assert [each.payload for each in deliveries.drain()] == [b"%d" % (LOCAL_WINDOW + step) for step in range(2)]
     assert deliveries.drain() == []
+
+
+def test_what_nobody_needs_any_more_is_waited_for_no_longer_wherever_it_is() -> None:
+    custody = Custody()
+    deliveries = Deliveries(custody)
+    duties = [custody.begin(FromBroker(number)) for number in range(LOCAL_WINDOW + 2)]
+    for number, duty in enumerate(duties):
+        topic = "park" if number % 2 else "t"
+        deliveries.publish(PublishLocally(topic=topic, payload=b"", qos=1), [duty])
+        deliveries.met(duty)
+    deliveries.drain()
+    deliveries.forget("park")
+    assert custody.met() == [FromBroker(number) for number in range(1, LOCAL_WINDOW + 2, 2)]
+    assert {each.topic for each in deliveries.drain()} == {"t"}
+    assert len(deliveries) == len(duties) // 2
+    deliveries.published(range(1, LOCAL_WINDOW + 3))  # late acknowledgements of what was forgotten among them
+    assert custody.met() == [FromBroker(number) for number in range(0, LOCAL_WINDOW + 2, 2)]
+    assert len(deliveries) == 0

@@ -480,3 +480,31 @@ def test_a_lost_neighbour_to_be_takes_its_questions_with_it_and_no_others() -> N
     ours.flushes.lose(C, 0.0)
     ours.flushes.answered(B, Flushed(FAR, 1, 1), 0.0)
     assert ours.told() == {A: [Flushed(FAR, 1, 1)]}
+
+
+def test_while_it_is_being_kept_that_a_link_has_changed_waves_wait() -> None:
+    ours = Waves(US, [A, B])
+    assert ours.flushes.came == 0
+    ours.flushes.hold()
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    ours.flushes.close([key(1)], 0.0)
+    assert ours.told() == {}
+    assert (ours.flushes.came, ours.flushes.is_calm, ours.flushes.deadline) == (0, True, None)
+    ours.flushes.release(2.0)
+    assert ours.told() == {A: [Flush(US, 1, 1)], B: [Flush(FAR, 1, 1), Flush(US, 1, 1)]}
+    assert (ours.flushes.came, ours.flushes.deadline) == (2, 2.0 + FLUSH_DEADLINE_S)
+    ours.flushes.release(3.0)
+    assert ours.told() == {}
+
+
+def test_a_leaf_that_answers_at_once_has_seen_a_wave_all_the_same() -> None:
+    leaf = Waves(US, [A])
+    leaf.flushes.passed(A, Flush(FAR, 1, 1))
+    assert (leaf.flushes.came, leaf.flushes.is_calm) == (1, True)
+
+
+def test_no_wave_may_be_under_way_when_they_are_held() -> None:
+    ours = waves()
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    with pytest.raises(AssertionError):
+        ours.flushes.hold()

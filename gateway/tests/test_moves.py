@@ -8,17 +8,26 @@ import pytest
 
 from mqloom.core import layout
 from mqloom.core.effects import CloseLink, OpenLink, PublishLocally, SendFrame
-from mqloom.core.events import AcksReceived, FramesReceived, LinkConnected, LocallyPublished, Ordered, PlaceRead
+from mqloom.core.events import (
+    AcksReceived,
+    FramesReceived,
+    LinkConnected,
+    LinkLost,
+    LocallyPublished,
+    Ordered,
+    PlaceRead,
+    Woke,
+)
 from mqloom.core.ids import ClientId, Conversation, GatewayId
-from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, ID_LENGTH_MAX, MOVE_S
-from mqloom.core.messages import Freeze, Frozen, Hello, Parting, Passed, Synced, Thaw
+from mqloom.core.limits import CONTROL_HOPS_MAX, HOLD_S, ID_LENGTH_MAX, LINK_GRACE_S, MOVE_S
+from mqloom.core.messages import Announce, Freeze, Frozen, Hello, Parting, Passed, Synced, Thaw
 from mqloom.core.records import MoveAnswer, PlaceLink, decode_move, decode_place
 from mqloom.core.wire import Ack, Frame, decode, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves import LEAVE_S
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab import checkers
-from mqloom.lab.gate import US, A, B, Gate, logs, parts_of, sent
+from mqloom.lab.gate import US, A, B, Gate, acknowledged, key, logs, parts_of, sent
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.world import DATA, Options, World
 from mqloom.plugins import json_codec
@@ -75,6 +84,7 @@ class Federation:
         )
         settings: dict[str, object] = {"strategy": strategy, "delta": delta} if strategy != "S0" else {}
         self.world = World(plan, Options(build=partial(build, settings)))
+        self.mover = "A"
         self.run(10.0)
 
     def run(self, until: float) -> None:
@@ -85,23 +95,24 @@ class Federation:
         self.run(self.world.clock.now + seconds)
 
     def order(self, to: str = "B", of: str = "A") -> "Federation":
+        self.mover = of
         self.world.move(of, to, 7)
         return self
 
     @property
     def answers(self) -> list[MoveAnswer]:
-        return [answer for _, answer in self.world.gateways["A"].answers]
+        return [answer for _, answer in self.world.gateways[self.mover].answers]
 
     @property
     def steps(self) -> list[str]:
         return [answer.step for answer in self.answers if answer.step]
 
     def until(self, step: str) -> "Federation":
-        """Let time pass until A enters a step."""
+        """Let time pass until the gateway that moves enters a step."""
         for _ in range(100_000):
             if step in self.steps:
                 return self
-            self.world.run(self.world.clock.now + 0.000_05)
+            self.world.run(self.world.clock.now + 0.000_2)
         raise AssertionError(f"it never came to {step}: {self.answers}")
 
     def neighbours(self, gateway: str) -> set[str]:
@@ -250,7 +261,7 @@ def test_two_moves_near_each_other_do_not_both_happen_at_a_time() -> None:
     world = Federation().order()
     world.order("A", of="B")  # it does not hear of the other before it asks itself
     first = world.end()
-    theirs = [answer for _, answer in world.world.gateways["B"].answers][-1]
+    theirs = [answer for _, answer in world.world.gateways["A"].answers][-1]
     problems = {first.problem, theirs.problem}
     assert "moved" not in (first.answer, theirs.answer) or "stayed" in (first.answer, theirs.answer)
     assert any("has agreed to a move of" in problem or "moves: try again" in problem for problem in problems)
@@ -368,6 +379,47 @@ def test_a_flush_that_comes_by_ends_the_holding_and_it_begins_again_behind_it() 
     assert checkers.judge(world.world).findings == []
 
 
+def leave_while(step: str, after_s: float, *, own_latency_s: float = 0.000_2) -> Federation:
+    """Let M, a leaf, move from A to N; it holds something when the subscriber at A leaves, which waits for that."""
+    world = Federation().order("N", of="M").until("holding")
+    publication = PublicationPlan(at=0.0, publisher="pub-M", number=1_000, topic="stocks/a", attributes={})
+    world.world._publish(publication)
+    world.wait(0.01)
+    world.world.paths["M~"].quality.latency_s = own_latency_s
+    if step == "holding":
+        world.wait(after_s)
+    else:
+        world.until(step)
+    world.world.subscribers["sub-A"].close()
+    world.wait(3.0)
+    world.world.settle()
+    assert [*checkers.at_rest(world.world), *checkers.judge(world.world).findings] == []
+    return world
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 10))
+def test_who_leaves_while_something_is_held_for_it_gets_that_before_it_has_ended(after_ms: int) -> None:
+    """The gateway that moves is a leaf, which answers a flush at once: and the answer was held, and sent elsewhere."""
+    leave_while("holding", after_ms / 1_000)
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 10))
+def test_who_leaves_while_the_new_place_is_being_kept_gets_what_is_held(after_ms: int) -> None:
+    world = leave_while("holding", after_ms / 1_000, own_latency_s=0.05)
+    assert "keeping" in world.steps
+
+
+@pytest.mark.parametrize("name", ["sub-M", "sub-A", "sub-N", "sub-C"])
+def test_whoever_leaves_just_when_the_new_place_is_being_kept_misses_nothing(name: str) -> None:
+    world = Federation().order("N", of="M").until("keeping")
+    node = world.world.gateways["M"].node
+    assert node is not None
+    world.world.subscribers[name].close()
+    world.wait(3.0)
+    world.world.settle()
+    assert [*checkers.at_rest(world.world), *checkers.judge(world.world).findings] == []
+
+
 # ---- farewell ------------------------------------------------------------------------------------------------------
 
 
@@ -473,6 +525,25 @@ def test_a_neighbour_that_parts_in_order_is_acknowledged_and_gone() -> None:
     effects = gate.hear(A, Parting(3))
     assert list(links_in(effects)) == [CloseLink(neighbour=A, is_primary=True)]
     assert list(gate.node.link_states()) == [B]
+
+
+def test_what_is_being_parked_for_one_that_parts_is_waited_for_no_longer() -> None:
+    """Its park is discarded, so that nobody may ever acknowledge that."""
+    gate = Gate(parts_of(A, B)).up(A, B)
+    gate.hear(A, Announce(key(A, 1), "#", ""))
+    gate.handle(LinkLost(neighbour=A))
+    for _ in range(2):
+        gate.now += LINK_GRACE_S
+        gate.handle(Woke())
+    gate.answers_local = False
+    effects = gate.publish(b"one")
+    assert [each.topic for each in effects if isinstance(each, PublishLocally)] == [layout.park(US, A)]
+    assert acknowledged(effects) == []
+    parted = encode_ack(Ack(A, Conversation(1, 0), 0, 0, (), 1))
+    effects = gate.handle(AcksReceived(neighbour=A, acks=(parted,)))
+    assert list(links_in(effects)) == [CloseLink(neighbour=A, is_primary=True)]
+    assert acknowledged(effects) == [1]
+    assert gate.node.holdings().deliveries == len(place_in(effects)) == 1
 
 
 @pytest.mark.parametrize(

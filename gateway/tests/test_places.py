@@ -14,6 +14,8 @@ from mqloom.gateway.places import Places
 from mqloom.lab.gate import US, A, B
 from mqloom.lab.woven import C
 
+EVERYBODY = [A, B, C, *(GatewayId(f"G{number}") for number in range(6))]
+
 
 def places(*configured: GatewayId, counters: Counters | None = None) -> Places:
     return Places(US, configured or (A, B), Journal(counters or Counters()))
@@ -22,7 +24,7 @@ def places(*configured: GatewayId, counters: Counters | None = None) -> Places:
 def read_again(kept: Places) -> Places:
     """Return the place of a later life."""
     later = places()
-    later.read(kept.record().payload)
+    later.read(kept.record().payload, EVERYBODY)
     return later
 
 
@@ -59,8 +61,7 @@ def test_a_later_life_is_where_the_earlier_one_was(script: list[tuple[str, int, 
     later = read_again(place)
     assert list(later.links.items()) == list(place.links.items())
     assert (later.number, later.left()) == (place.number, place.left())
-    everybody = [A, B, *(GatewayId(f"G{number}") for number in range(6))]
-    assert list(map(later.has_parted, everybody)) == list(map(place.has_parted, everybody))
+    assert list(map(later.has_parted, EVERYBODY)) == list(map(place.has_parted, EVERYBODY))
     assert later.record() == place.record()
 
 
@@ -84,7 +85,7 @@ def test_what_is_to_be_kept_after_a_swap_is_what_is_kept_after_it() -> None:
 def test_a_malformed_record_is_not_used(data: bytes) -> None:
     counters = Counters()
     place = places(counters=counters)
-    place.read(data)
+    place.read(data, ())
     assert list(place.links) == [A, B]
     assert counters.reasons("places_refused") == {"malformed": 1}
 
@@ -94,14 +95,26 @@ def test_a_record_of_another_configuration_is_not_used() -> None:
     kept = places(A, C)
     kept.swap(A, PlaceLink(B, 1, True))
     place = places(counters=counters)
-    place.read(kept.record().payload)
+    place.read(kept.record().payload, EVERYBODY)
     assert (list(place.links), place.number, place.left()) == ([A, B], 0, [])
     assert counters.reasons("places_refused") == {"configuration": 1}
 
 
+def test_a_record_with_a_neighbour_whose_address_is_not_known_any_more_is_not_used() -> None:
+    counters = Counters()
+    kept = places()
+    kept.swap(A, PlaceLink(C, 1, True))
+    place = places(counters=counters)
+    place.read(kept.record().payload, (A, B))
+    assert (list(place.links), place.left()) == ([A, B], [])
+    assert counters.reasons("places_refused") == {"configuration": 1}
+    place.read(kept.record().payload, (C,))
+    assert list(place.links) == [B, C]
+
+
 def test_nobody_is_a_neighbour_of_itself_whatever_is_kept() -> None:
     place = places()
-    place.read(encode_place(Place(number=1, configured=(A, B), links=(PlaceLink(US, 1), PlaceLink(B)))))
+    place.read(encode_place(Place(number=1, configured=(A, B), links=(PlaceLink(US, 1), PlaceLink(B)))), ())
     assert list(place.links) == [B]
 
 

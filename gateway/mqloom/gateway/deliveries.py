@@ -21,7 +21,7 @@ class Deliveries:
         self._custody = custody
         self._number = 0
         self._waiting: deque[tuple[PublishLocally, Sequence[Duty]]] = deque()
-        self._under_way: dict[int, Sequence[Duty]] = {}
+        self._under_way: dict[int, tuple[str, Sequence[Duty]]] = {}
 
     def publish(self, effect: PublishLocally, duties: Sequence[Duty]) -> None:
         """Have something published; each duty has one claim more until the broker has it."""
@@ -34,9 +34,21 @@ class Deliveries:
         self._custody.meet(duty)
 
     def published(self, numbers: Iterable[int]) -> None:
-        """The broker has acknowledged these."""
+        """The broker has acknowledged these; what is not known any more is passed over."""
         for number in numbers:
-            for duty in self._under_way.pop(number, ()):
+            _, duties = self._under_way.pop(number, ("", ()))
+            for duty in duties:
+                self._custody.meet(duty)
+
+    def forget(self, topic: str) -> None:
+        """Nobody needs what is published there any more, and it may never be acknowledged."""
+        self.published([number for number, (where, _) in self._under_way.items() if where == topic])
+        waiting, self._waiting = self._waiting, deque()
+        for effect, duties in waiting:
+            if effect.topic != topic:
+                self._waiting.append((effect, duties))
+                continue
+            for duty in duties:
                 self._custody.meet(duty)
 
     def drain(self) -> list[PublishLocally]:
@@ -45,7 +57,7 @@ class Deliveries:
         while self._waiting and len(self._under_way) < LOCAL_WINDOW:
             effect, duties = self._waiting.popleft()
             self._number += 1
-            self._under_way[self._number] = duties
+            self._under_way[self._number] = effect.topic, duties
             effects.append(msgspec.structs.replace(effect, number=self._number))
         return effects
 

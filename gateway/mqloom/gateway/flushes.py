@@ -10,7 +10,9 @@ given back, and then goes before the answer, or over another soft link, for whic
 
 While a primary link is moved, what we send goes to one of two neighbours on the same side, and each of them asks. The
 one that is to be our neighbour is answered by itself, and in full: what we had then goes before that. The one that has
-been is answered at once. The link changes only while no wave is here.
+been is answered at once. The link changes only while no wave is here, nor has come by while publications were held: a
+leaf answers at once, and its answer must go the way of what it held, behind that. A wave that comes while it is being
+kept that the link has changed (`hold`) waits until it has.
 
 One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
 not waited for, and after FLUSH_DEADLINE_S nobody is.
@@ -74,6 +76,9 @@ class Flushes:
         self._next: list[SubscriptionKey] = []  # behind the one after
         self._done: list[SubscriptionKey] = []
         self._relayed: dict[_Name, _Wave] = {}
+        self._held: list[tuple[GatewayId, Flush]] | None = None
+        self.came = 0
+        """How many waves have begun here, or come by."""
 
     def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
         """Let subscriptions end behind a wave; `finished` names them when it has come back."""
@@ -86,6 +91,10 @@ class Flushes:
 
         In a network with a cycle a wave comes by twice, or back to where it began: then it must not go on for ever.
         """
+        if self._held is not None:
+            self._held = [*self._held, (sender, flush)][-RELAYS_MAX:]
+            return
+        self.came += 1
         if self._is_here_already(sender, flush):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
@@ -109,6 +118,18 @@ class Flushes:
             if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
                 wave.waiting.discard(sender)
         self._settle(now)
+
+    def hold(self) -> None:
+        """Begin no wave, and let those of others wait, until `release`; none must be under way."""
+        assert self.is_calm
+        self._held = []
+
+    def release(self, now: float) -> None:
+        """Let the waves go on that have waited."""
+        held, self._held = self._held or [], None
+        for sender, flush in held:
+            self.passed(sender, flush)
+        self._begin(now)
 
     def advance(self, now: float) -> None:
         """Soft links may have come further."""
@@ -163,12 +184,13 @@ class Flushes:
         """State the invariants: no wave without somebody to wait for, nothing waiting without a wave."""
         assert self._own is None or self._own.waiting
         assert not any(self._is_done(wave) for wave in self._relayed.values())
-        assert self._own is not None or not (self._closing or self._next)
+        assert self._own is not None or not (self._closing or (self._next and self._held is None))
         assert (self._own is None) == (self._deadline is None)
 
     def _begin(self, now: float) -> None:
-        if self._own is not None or not self._next:
+        if self._own is not None or not self._next or self._held is not None:
             return
+        self.came += 1
         self._number += 1
         self._closing, self._next = self._next, []
         self._own = _Wave(None, self._number, self._epoch, self._targets(None))

@@ -24,7 +24,8 @@ for us (`custody`).
 
 What we send. It goes to N until we keep the new place, and to B after that; never, in part, to both. Before that, what
 went to N has been taken care of, and Passed has come behind it over the whole path, so that nothing is parked there:
-what is newer, and comes by B, overtakes nothing. If a flush comes by, holding ends, and begins again behind it.
+what is newer, and comes by B, overtakes nothing. If a flush comes by, holding ends, and begins again behind it; one
+that comes in KEEPING waits for the new network.
 
 Anything that goes wrong up to HOLDING ends the move where it began: so does a crash of ours, for what is kept still
 says N. After KEEPING the new place is kept, and so is that we have parted from N, which hears it when it asks.
@@ -84,6 +85,8 @@ class Move:
     """Whether our broker has what we asked it to keep last."""
     round: int = 0
     is_passed: bool = False
+    waves: int = 0
+    """How many waves had come by when holding began."""
     before: list[Duty] = field(default_factory=list)
     problem: str = ""
     """For which we stay where we are."""
@@ -239,18 +242,20 @@ class Moves:
         if not parts.traffic.pass_on(move.old, self._passed(move, is_back=False)):
             return False
         parts.traffic.hold(move.old)
+        move.waves = parts.flushes.came
         self._hold_until = now + HOLD_S
         return self._enter(move, Step.HOLDING)
 
     def _keep_new(self, move: Move, now: float) -> bool:
         parts = self._neighbours
-        is_calm = parts.flushes.is_calm and parts.traffic.is_clear(move.old)
+        is_calm = parts.flushes.came == move.waves and parts.traffic.is_clear(move.old)
         if not is_calm or now >= self._hold_until:
             parts.traffic.release(move.old)
             return self._enter(move, Step.SETTLING)
         if not move.is_passed or parts.links[move.old].held:
             return False
         parts.traffic.pin(move.old)
+        parts.flushes.hold()
         self._keep_place(move, parts.places.record_after(move.old, move.link))
         return self._enter(move, Step.KEEPING)
 
@@ -299,8 +304,7 @@ class Moves:
         parts.traffic.divert(move.old, move.new)
         self._part(move, now)
         parts.routes.anchor_again()
-        parts.flushes.reach(move.new)
-        parts.freezes.reach(move.new)
+        parts.flushes.release(now)
 
     def _stay(self, move: Move, problem: str, now: float) -> None:
         """Give up: the old network was complete all the time."""

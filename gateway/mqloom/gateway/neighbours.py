@@ -49,7 +49,7 @@ class Neighbours:
     def read(self, data: bytes, now: float) -> None:
         """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
         if data:
-            self.places.read(data)
+            self.places.read(data, self.peers)
             for neighbour in [each for each in self.links if each not in self.places.links]:
                 self.routes.drop_neighbour(neighbour)
                 self.drop(neighbour, now)

@@ -9,7 +9,7 @@ Moves are numbered so that whoever takes part in a later one knows a larger numb
 than any that it has heard of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
@@ -35,8 +35,8 @@ class Places:
         self.former: dict[GatewayId, None] = {}
         """Those that were neighbours, and are not any more."""
 
-    def read(self, data: bytes) -> None:
-        """Take what an earlier life of ours has kept, if it is of this configuration."""
+    def read(self, data: bytes, peers: Collection[GatewayId]) -> None:
+        """Take what an earlier life of ours has kept, if it is of this configuration; `peers` have known addresses."""
         try:
             place = decode_place(data)
         except RecordError as error:
@@ -44,6 +44,11 @@ class Places:
             return
         if place.configured != self._configured:
             text = "the links in the configuration have changed since one was moved: the configuration counts"
+            self._journal.refuse("places_refused", "configuration", text)
+            return
+        gone = [link.gateway for link in place.links if link.gateway not in (self._gateway, *self._configured, *peers)]
+        if gone:
+            text = f"{gone[0]}, to which a link was moved, is not in the configuration any more: that counts"
             self._journal.refuse("places_refused", "configuration", text)
             return
         self.number = place.number

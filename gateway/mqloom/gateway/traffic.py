@@ -259,6 +259,7 @@ class Traffic:
         for entry in given_up:
             if entry.duty is not None:
                 self._custody.meet(entry.duty)
+        self._deliveries.forget(layout.park(self._gateway, neighbour))
         self._unheard.discard(neighbour)
         self._custody.forget(neighbour)
 

@@ -98,6 +98,7 @@ class Park:
         self.endpoint.close()
         numbers = list(self._puts)
         self._puts.clear()
+        self._doubts += 1  # nobody waits for what is still on its way
         place, client_id = self.endpoint.place, self.endpoint.manner.client_id
 
         def forget(session_present: bool) -> None:

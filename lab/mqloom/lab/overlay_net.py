@@ -15,6 +15,9 @@ from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
     LinkStood,
+    MoveNear,
+    MoveOver,
+    NeighboursChanged,
     NeighbourTold,
     OpenSoftLink,
     OverlayEffect,
@@ -71,6 +74,8 @@ class OverlayNet:
         self.changes: Counter[str] = Counter()
         """How many soft links were opened, and closed."""
         self.crashed: set[GatewayId] = set()
+        self._kept: dict[tuple[GatewayId, GatewayId], list[bytes]] = {}
+        """What a gateway that moves was told by its neighbour to be, by both."""
         self._delay_s, self._connect_s = delay_s, connect_s
         self._order = count()
         self._events: list[tuple[float, int, GatewayId, OverlayEvent]] = []
@@ -95,7 +100,9 @@ class OverlayNet:
                 continue  # another waking has replaced it
             if isinstance(event, LinkStood) and event.up and (gateway, event.gateway) not in self.soft:
                 continue  # closed meanwhile
-            if gateway not in self.crashed:
+            if isinstance(event, NeighbourTold) and event.neighbour not in self.neighbours[gateway]:
+                self._kept.get((gateway, event.neighbour), []).append(event.body)  # else it has parted
+            elif gateway not in self.crashed:
                 self._give(gateway, event)
         self.now = max(self.now, until)
 
@@ -105,6 +112,41 @@ class OverlayNet:
         for other in self.neighbours:
             if other not in self.crashed and (gateway in self.neighbours[other] or (other, gateway) in self.soft):
                 self._give(other, LinkStood(gateway, False))
+
+    # ---- a move of a primary link, in the order in which nodes tell overlays of it -------------------------------
+
+    def freeze(self, path: Sequence[GatewayId]) -> None:
+        """Let everybody keep off the path of a move."""
+        for gateway in self.overlays:
+            self._give(gateway, MoveNear(path))
+
+    def adopt(self, mover: GatewayId, new: GatewayId) -> None:
+        """Let a gateway take on its neighbour to be, which does not use the link yet."""
+        self._kept[mover, new] = []
+        self._change(new, [*self.neighbours[new], mover])
+        self._give(new, LinkStood(mover, True))
+
+    def switch(self, mover: GatewayId, old: GatewayId, new: GatewayId) -> None:
+        """Let a gateway have its new neighbour instead of its old one, and hear what that has told meanwhile."""
+        self._change(mover, [*(each for each in self.neighbours[mover] if each != old), new])
+        self._give(mover, LinkStood(new, True))
+        for body in self._kept.pop((mover, new)):
+            self._give(mover, NeighbourTold(new, body))
+
+    def part(self, neighbour: GatewayId, gone: GatewayId) -> None:
+        """Let a gateway hear that one is no neighbour any more."""
+        self._change(neighbour, [each for each in self.neighbours[neighbour] if each != gone])
+
+    def thaw(self) -> None:
+        """Let everybody hear that the move is over."""
+        for gateway in self.overlays:
+            self._give(gateway, MoveOver())
+
+    def _change(self, gateway: GatewayId, neighbours: list[GatewayId]) -> None:
+        self.neighbours[gateway] = neighbours
+        self._give(gateway, NeighboursChanged(neighbours))
+
+    # ---- publications --------------------------------------------------------------------------------------------
 
     def publish(self, origin: GatewayId, wanting: Collection[GatewayId]) -> Journey:
         """Send a publication through the federation; a gateway that gets it again drops it."""
