@@ -333,8 +333,9 @@ def settle_times(node: Node) -> None:
     """Let times that differ without a difference be alike.
 
     A fence that was due in the past is due now, and so is the end of a hold. Whom we may tell again that we have parted
-    is as one whom we never told. And since when frames have been waited for does not matter while none is: `Departures`
-    notes it anew when it sends the next.
+    is as one whom we never told. Since when frames have been waited for does not matter while none is: `Departures`
+    notes it anew when it sends the next. And when a neighbour was heard last matters only when all frames have come,
+    and something in them is not taken care of: what says that they have come is heard.
     """
     node._moves._hold_until = max(node._moves._hold_until, BUILD_AT)
     told = node._neighbours.places._tell_at
@@ -343,6 +344,9 @@ def settle_times(node: Node) -> None:
     marks = node._traffic._intake._marks
     marks._fence_at = max(marks._fence_at, BUILD_AT)
     for link in node._links.values():
-        if link._departures._again_at is None:
-            link._departures._waiting_since = BUILD_AT
+        departures = link._departures
+        if departures._again_at is None:
+            departures._waiting_since = BUILD_AT
+        if departures._again_at is not None or not departures._entries:
+            departures._heard_at = BUILD_AT
     pass_time(node, 0.0)
