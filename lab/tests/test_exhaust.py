@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from mqloom.lab import command_lab_exhaust
 from mqloom.lab.broken import BROKEN
 from mqloom.lab.exhaust import Search, builder, run_exhaust
 from mqloom.lab.simulation import World
-from mqloom.lab.small_scope import CUTS_BOTH, DEEP, QUICK, A, B, C, Scope, chain
+from mqloom.lab.small_ends import check_rest
+from mqloom.lab.small_scope import CUTS_BOTH, DEEP, QUICK, A, B, C, N, Scope, chain, move
+from mqloom.lab.small_steps import ViolationError
 from mqloom.lab.small_world import SmallWorld
 
 CRASHES = chain("a crash", crashes=1, may_crash=(A, B, C), delays=0)
@@ -21,6 +24,8 @@ TWO_AND_A_CRASH = chain("two and a crash", (A, A), crashes=1, may_crash=(A,), de
 CUT = chain("a cut", cuts=1, may_cut=CUTS_BOTH, delays=0)
 BOTH = chain("a cut and a crash", crashes=1, may_crash=(A,), cuts=1, may_cut=CUTS_BOTH[:1], delays=0)
 WISHES = chain("wishes", (A, A), wishes=True)
+MOVE_INWARD = move("a move and one for its gateway", (N,), (A,), delays=1)
+MOVE_CRASH = move("a move and a crash", clients_at=(), crashes=1, may_crash=(A,), delays=1)
 
 
 @pytest.mark.parametrize("scope", QUICK, ids=lambda scope: scope.name)
@@ -49,6 +54,9 @@ def test_nothing_is_lost_doubled_or_stuck_in_a_deeper_scope(scope: Scope) -> Non
         ("forgetting-given-back", BOTH, "was never given p1"),
         ("mark-without-fence", TWO_AND_A_CRASH, "was given p1 twice"),
         ("covering-without-anchors", WISHES, "c2 was never given p1"),
+        ("moving-unpassed", MOVE_INWARD, "cA was never given p1"),
+        pytest.param("moving-unkept", MOVE_CRASH, "it never comes to rest again", marks=pytest.mark.full),
+        ("moving-without-aliases", MOVE_INWARD, "cA was never given p1"),
     ],
 )
 def test_a_gateway_that_is_broken_on_purpose_is_found(name: str, scope: Scope, problem: str) -> None:
@@ -77,7 +85,7 @@ def test_a_mark_that_is_not_heeded_shows_by_memory_alone() -> None:
 
 
 def test_every_broken_gateway_is_tried_here() -> None:
-    assert len(BROKEN) == 7
+    assert len(BROKEN) == 10
 
 
 def test_the_trace_of_a_finding_is_its_shortest_way() -> None:
@@ -85,6 +93,38 @@ def test_the_trace_of_a_finding_is_its_shortest_way() -> None:
     assert report.trace[0] == "A has p1 enter its broker"
     assert sum("CRASHES" in line for line in report.trace) == 1
     assert any("is started again, epoch 2" in line for line in report.trace)
+
+
+def outcomes_of_a_move(*may_crash: GatewayId) -> set[str]:
+    """Return how a move ends, with a crash of one of these."""
+    scope = move("a move", delays=0, crashes=1, may_crash=may_crash)
+    world = SmallWorld(scope, builder(scope))
+    search = Search(world)
+    assert search.run(lambda _: None, None).is_complete
+    new = {"A": {B}, "N": {B}, "B": {A, N}}
+    ends = set()
+    for number in search._rests:
+        sides = zip(world.gateways, world.sides, search._states[number], strict=False)
+        found = {name: set(world.store.glance(side.sides.values[at].node).neighbours) for name, side, at in sides}
+        ends.add("moved" if found == new else "stayed")
+    return ends
+
+
+def test_a_move_is_made_if_nothing_fails_and_else_made_or_not() -> None:
+    assert outcomes_of_a_move() == {"moved"}
+    assert outcomes_of_a_move(A) == {"moved", "stayed"}
+
+
+def test_a_network_between_the_old_and_the_new_one_is_found() -> None:
+    scope = move("a move", delays=0)
+    world = SmallWorld(scope, builder(scope))
+    search = Search(world)
+    search.run(lambda _: None, None)
+    [end] = search._rests
+    check_rest(world, search._states[end])
+    world.scope = replace(scope, move=(A, B, N))  # as if it had been ordered to go the other way
+    with pytest.raises(ViolationError, match="the primary network is not what it should be: A -> B, B -> A, B -> N"):
+        check_rest(world, search._states[end])
 
 
 def test_a_search_that_is_bounded_says_so() -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from mqloom.core.events import FramesReceived
+from mqloom.gateway.custody import FromUs
 from mqloom.gateway.node import Node
-from mqloom.lab.exhaust import builder
+from mqloom.lab.exhaust import Search, builder
 from mqloom.lab.node_store import NodeStore, SharedPoset, pass_time, times_of
 from mqloom.lab.small_ends import begin
-from mqloom.lab.small_scope import A, B, chain
+from mqloom.lab.small_scope import A, B, N, chain, move
 from mqloom.lab.small_world import SmallWorld
 
 SCOPE = chain("any", (A, A))
@@ -18,6 +19,14 @@ def world_at_rest() -> tuple[SmallWorld, list[Node]]:
     world = SmallWorld(SCOPE, builder(SCOPE))
     state = begin(world)
     return world, [world.store.take(side.sides.values[state[place]].node) for place, side in enumerate(world.sides)]
+
+
+def nodes_that_move() -> Iterator[Node]:
+    """Yield every state of every gateway in a move with a publication and, once, a crash."""
+    scope = move("any", (N,), (A,), crashes=1, may_crash=(A,), delays=0)
+    world = SmallWorld(scope, builder(scope))
+    Search(world).run(lambda _: None, 2_000)
+    yield from (world.store.take(number) for number in range(1, len(world.store) + 1))
 
 
 def parts_of(node: Node) -> Iterator[tuple[object, str, object]]:
@@ -45,7 +54,7 @@ def parts_of(node: Node) -> Iterator[tuple[object, str, object]]:
 def test_every_time_in_a_node_is_known() -> None:
     _, nodes = world_at_rest()
     fresh = builder(SCOPE)(B, 1)
-    for node in (*nodes, fresh):
+    for node in (*nodes, fresh, *nodes_that_move()):
         known = {(id(holder), name) for holder, name in times_of(node)}
         for holder, name, value in parts_of(node):
             is_of_overlay = type(holder).__module__.startswith("mqloom.plugins.overlay")  # S0 keeps no time
@@ -60,6 +69,28 @@ def test_a_node_taken_out_and_put_back_is_the_same() -> None:
         number = world.store.put(node)
         assert world.store.put(world.store.take(number)) == number
     assert len(world.store) == count
+
+
+def test_a_node_that_moves_is_the_same_when_it_is_put_back() -> None:
+    scope = move("any", delays=0)
+    world = SmallWorld(scope, builder(scope))
+    assert Search(world).run(lambda _: None, None).is_complete
+    for number in range(1, len(world.store) + 1):
+        assert world.store.put(world.store.take(number)) == number
+
+
+def test_a_function_that_a_node_waits_to_call_is_about_that_node() -> None:
+    scope = move("any", delays=0)
+    world = SmallWorld(scope, builder(scope))
+    state = begin(world)  # its order has come: it waits until its broker keeps that it may move
+    number = world.sides[0].sides.values[state[0]].node
+    one, other = world.store.take(number), world.store.take(number)
+    [[duty]] = one._traffic._deliveries._under_way.values()
+    [source] = duty.sources
+    assert isinstance(source, FromUs)
+    source.then()
+    moves = one._moves._move, other._moves._move
+    assert [move is not None and move.is_kept for move in moves] == [True, False]
 
 
 def test_two_that_are_taken_out_have_nothing_in_common_that_changes() -> None:

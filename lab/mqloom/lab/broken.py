@@ -12,13 +12,17 @@ from unittest import mock
 
 import msgspec
 
+from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import GatewayId, PublicationId, SubscriptionKey
 from mqloom.core.publication import Publication
+from mqloom.core.records import PlaceLink
 from mqloom.core.seen import Seen
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.custody import Custody, Duty, FromPark, Source
 from mqloom.gateway.flows import Flow
 from mqloom.gateway.marks import Marks
+from mqloom.gateway.moves import Move, Moves, Step
+from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.node import Node
 from mqloom.gateway.routes import Routes
 
@@ -124,6 +128,31 @@ class AnchorlessRoutes(Routes):
         """Nothing to state: that announcements are missing is meant."""
 
 
+class HastyMoves(Moves):
+    """Does not wait for what goes along the path of a move: takes it for passed when it is sent."""
+
+    def _enter(self, move: Move, step: Step) -> bool:
+        move.is_passed = move.is_passed or step in (Step.SWEEPING, Step.HOLDING)
+        return super()._enter(move, step)
+
+
+class UnkeptMoves(Moves):
+    """Takes for kept what its broker has not acknowledged: parts before it is sure of its new place."""
+
+    def _keep_place(self, move: Move, record: PublishLocally) -> None:
+        super()._keep_place(move, record)
+        move.is_kept = True
+
+
+class AliaslessNeighbours(Neighbours):
+    """Uses the same keys over a link that is moved as over all others."""
+
+    def add(self, link: PlaceLink, now: float, *, is_known: bool = True) -> None:
+        """Begin a link, without aliases."""
+        super().add(link, now, is_known=is_known)
+        self.aliases.clear()
+
+
 def _never_seen(node: Node) -> None:
     node._traffic._seen = NeverSeen()
 
@@ -154,6 +183,18 @@ def _anchorless(node: Node) -> None:
     node._routes.__class__ = AnchorlessRoutes
 
 
+def _hasty_moves(node: Node) -> None:
+    node._moves.__class__ = HastyMoves
+
+
+def _unkept_moves(node: Node) -> None:
+    node._moves.__class__ = UnkeptMoves
+
+
+def _aliasless(node: Node) -> None:
+    node._neighbours.__class__ = AliaslessNeighbours
+
+
 BROKEN: Final = {
     each.name: each
     for each in (
@@ -164,6 +205,9 @@ BROKEN: Final = {
         Broken("mark-without-fence", "the low-water mark runs ahead of what the broker has read", _hasty_marks),
         Broken("mark-unheeded", "low-water marks are not heeded: memory grows", _never_forgets, NeverForgets),
         Broken("covering-without-anchors", "a neighbour's own wish covers others' towards it", _anchorless),
+        Broken("moving-unpassed", "a move does not wait for what was sent by the old way", _hasty_moves),
+        Broken("moving-unkept", "a move does not wait until the new place is kept", _unkept_moves),
+        Broken("moving-without-aliases", "a moved link has no names of its own for subscriptions", _aliasless),
     )
 }
 """All of them, by name."""

@@ -5,16 +5,18 @@ can be reached, and every one of them can still come to rest: a world that goes 
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from msgspec import Struct
 
 from mqloom.core.ids import GatewayId
+from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.broken import Broken
 from mqloom.lab.node_store import NoCounters
 from mqloom.lab.small_ends import begin, check_rest
+from mqloom.lab.small_map import MapOverlay
 from mqloom.lab.small_scope import Scope
 from mqloom.lab.small_steps import BuildNode, ViolationError
 from mqloom.lab.small_values import Action, State
@@ -54,7 +56,7 @@ def builder(scope: Scope, broken: Broken | None = None) -> BuildNode:
             epoch=epoch,
             neighbours=neighbours,
             matcher=ScanMatcher(),
-            overlay=TreeOverlay(gateway, neighbours),
+            overlay=_overlay(scope, gateway, neighbours),
             codecs=[("#", codec)],
             counters=NoCounters(),
         )
@@ -64,6 +66,13 @@ def builder(scope: Scope, broken: Broken | None = None) -> BuildNode:
         return node
 
     return build
+
+
+def _overlay(scope: Scope, gateway: GatewayId, neighbours: Sequence[GatewayId]) -> Overlay:
+    if not scope.move:
+        return TreeOverlay(gateway, neighbours)
+    mover, *way = scope.move
+    return MapOverlay(gateway, neighbours, {way[-1]: way} if gateway == mover else {})
 
 
 def run_exhaust(

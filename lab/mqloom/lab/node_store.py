@@ -7,7 +7,8 @@ For a search that sees the same state by many ways, equal must be equal to the b
   hence it does not show which of several equal objects was used;
 - what holds nothing between two events (journal, outboxes, a plain overlay, codecs) is a number by its role, and
   shared;
-- counters are left out: nothing is decided by them.
+- counters are left out: nothing is decided by them;
+- a function that was made by another one is its code, and what it has taken from there.
 
 `times_of` names all times of a node. A test holds it against every float that can be found in one.
 """
@@ -15,31 +16,47 @@ For a search that sees the same state by many ways, equal must be equal to the b
 import copyreg
 import io
 import pickle  # our own objects, in our own memory
+import sys
 from collections.abc import Hashable, Iterator
-from types import FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple, cast
 
 from mqloom.core.counters import Counters
 from mqloom.core.filter import Filter
-from mqloom.core.ids import Conversation, PublicationId, SubscriptionKey
-from mqloom.core.messages import Announce, Established, Flush, Flushed, Hello, Synced, Withdraw
+from mqloom.core.ids import Conversation, GatewayId, PublicationId, SubscriptionKey
+from mqloom.core.messages import (
+    Announce,
+    Established,
+    Flush,
+    Flushed,
+    Freeze,
+    Frozen,
+    Hello,
+    Parting,
+    Passed,
+    Synced,
+    Thaw,
+    Withdraw,
+)
 from mqloom.core.poset import Change, Poset
 from mqloom.core.publication import Publication
-from mqloom.core.records import Wish
+from mqloom.core.records import Order, PlaceLink, Wish
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.custody import FromBroker, FromGuest, FromNeighbour, FromPark
 from mqloom.gateway.flows import Mode
 from mqloom.gateway.links import LinkState
+from mqloom.gateway.moves import Step
 from mqloom.gateway.node import Node
 from mqloom.gateway.subscribers import Owner
 from mqloom.gateway.traffic import Holdings
 
 VALUES: Final = frozenset(
     (
-        *(str, bytes, frozenset, FunctionType, type),
+        *(str, bytes, frozenset, FunctionType, CodeType, type),
         *(Conversation, PublicationId, SubscriptionKey, FromBroker, FromNeighbour, FromGuest, FromPark),
         *(Publication, Hello, Announce, Synced, Withdraw, Established, Flush, Flushed, Wish),
-        *(Subscription, Filter, Owner, Mode, LinkState),
+        *(Freeze, Frozen, Thaw, Passed, Parting, PlaceLink, Order),
+        *(Subscription, Filter, Owner, Mode, LinkState, Step),
     )
 )
 """Types of what cannot change."""
@@ -101,6 +118,9 @@ class Glance(NamedTuple):
     is_up: bool
     unfinished: int
     """How far the low-water mark is behind its own publications."""
+    neighbours: frozenset[GatewayId]
+    is_moving: bool
+    """Whether a move is under way, its own or one that it has agreed to."""
 
 
 class NodeStore:
@@ -126,8 +146,7 @@ class NodeStore:
 
     def prepare(self, node: Node) -> None:
         """Make a node that was just built ready to be stored: every one of a gateway and epoch alike."""
-        for announcements in node._routes._announcements.values():
-            announcements._new_poset = SharedPoset
+        _share_posets(node)
         life = node.gateway, node._parts.epoch
         for role, fixture in _fixtures(node).items():
             code = self._codes.get((life, role))
@@ -143,6 +162,7 @@ class NodeStore:
     def put(self, node: Node) -> int:
         """Return the number of a node as it is now, at 0."""
         settle_times(node)
+        _share_posets(node)
         file = io.BytesIO()
         self._writer(file, pickle.HIGHEST_PROTOCOL).dump(node)
         data = file.getvalue()
@@ -150,9 +170,7 @@ class NodeStore:
         if number is None:
             number = self._numbers[data] = len(self._data)
             self._data.append(data)
-            is_up = all(state is LinkState.UP for state in node.link_states().values())
-            marks = node._traffic._intake._marks
-            self._glances.append(Glance(node._wake_at, node.holdings(), is_up, marks._next - marks.low_water))
+            self._glances.append(_glance(node))
         return number
 
     def take(self, number: int) -> Node:
@@ -176,6 +194,8 @@ class NodeStore:
         if known is not None:
             return known
         kind = type(thing)
+        if kind is FunctionType and "<locals>" in cast(FunctionType, thing).__qualname__:
+            return None
         if kind in VALUES:
             key: Hashable = (kind, thing)
         elif kind is set:
@@ -205,21 +225,49 @@ class NodeStore:
         return thing.copy() if type(thing) is SharedPoset else thing
 
 
+def _glance(node: Node) -> Glance:
+    marks = node._traffic._intake._marks
+    states = node.link_states()
+    return Glance(
+        wakes_in=node._wake_at,
+        holdings=node.holdings(),
+        is_up=all(state is LinkState.UP for state in states.values()),
+        unfinished=marks._next - marks.low_water,
+        neighbours=frozenset(states),
+        is_moving=node.is_moving or not node._freezes.is_free,
+    )
+
+
 def _fixtures(node: Node) -> dict[str, object]:
-    """Return what holds nothing between two events; without agents that is so of controls too."""
-    return {
+    """Return what holds nothing between two events; without agents that is so of controls too.
+
+    Where links can be moved, the overlay has a state, and those who were neighbours are numbered, and may write as
+    guests do.
+    """
+    fixtures = {
         "parts": node._parts,
         "counters": node.counters,
         "journal": node._journal,
         "outbox": node._outbox,
         "urgent": node._urgent,
         "waves": node._waves,
-        "overlay": node._overlay,
-        "soft links": node._soft_links,
-        "guests": node._guests,
         "contents": node._traffic._contents,
         "controls": node._controls,
     }
+    if node._overlay.reach:
+        return fixtures
+    return fixtures | {"overlay": node._overlay, "soft links": node._soft_links, "guests": node._guests}
+
+
+def _share_posets(node: Node) -> None:
+    """Have all posets be such as can be shared, those for new neighbours too."""
+    for announcements in node._routes._announcements.values():
+        if announcements._new_poset is not SharedPoset:
+            announcements._new_poset = SharedPoset
+            for anchor, plain in announcements._wishes.items():
+                shared = announcements._wishes[anchor] = SharedPoset()
+                for key in plain:
+                    shared.add(key, plain[key])
 
 
 _NAMES: Final[dict[type, tuple[str, ...]]] = {}
@@ -229,6 +277,9 @@ _NAMES: Final[dict[type, tuple[str, ...]]] = {}
 def _reduce(thing: object) -> Any:
     """Write an object as its values alone: the names are the same every time."""
     kind = type(thing)
+    if isinstance(thing, FunctionType):
+        cells = tuple(cell.cell_contents for cell in thing.__closure__ or ())
+        return _bind, (thing.__code__, thing.__module__, cells)
     if not hasattr(thing, "__dict__") or not kind.__module__.startswith("mqloom."):
         return NotImplemented
     values = vars(thing)
@@ -239,6 +290,10 @@ def _reduce(thing: object) -> Any:
     return copyreg.__newobj__, (kind,), tuple([values[name] for name in names]), None, None, _restore  # type: ignore[attr-defined]
 
 
+def _bind(code: CodeType, module: str, cells: tuple[object, ...]) -> FunctionType:
+    return FunctionType(code, vars(sys.modules[module]), closure=tuple(CellType(each) for each in cells))
+
+
 def _restore(thing: object, values: tuple[object, ...]) -> None:
     vars(thing).update(zip(_NAMES[type(thing)], values, strict=True))
 
@@ -247,14 +302,21 @@ def _restore(thing: object, values: tuple[object, ...]) -> None:
 
 
 def times_of(node: Node) -> Iterator[tuple[Any, str]]:
-    """Yield every place of a node that holds a time: the object, and its attribute. Names say what is a time."""
+    """Yield every place of a node that holds a time: the object, and its attribute. Names say what is a time.
+
+    When somebody may be told again that we have parted is not among them: `Places` has that in a dictionary.
+    """
     holders: list[object] = [node, node._flushes, node._traffic._intake._marks, *node._traffic._flows.values()]
+    holders += node._moves, node._soft_links, *node._guests._arrivals.values()
     for link in node._links.values():
         holders += link, link._arrivals, link._departures
     for holder in holders:
         for name in vars(holder):
             if name.endswith(TIMES):
                 yield holder, name
+    for slotted in (node._moves._move, node._freezes._agreed):
+        if slotted is not None:
+            yield slotted, "until"
 
 
 def pass_time(node: Node, seconds: float) -> None:
@@ -263,17 +325,28 @@ def pass_time(node: Node, seconds: float) -> None:
         at = getattr(holder, name)
         if at is not None:
             setattr(holder, name, round(at - seconds, DIGITS))
+    told = node._neighbours.places._tell_at
+    told.update({gateway: round(at - seconds, DIGITS) for gateway, at in told.items()})
 
 
 def settle_times(node: Node) -> None:
     """Let times that differ without a difference be alike.
 
-    A fence that was due in the past is due now. And since when frames have been waited for does not matter while none
-    is: `Departures` notes it anew when it sends the next.
+    A fence that was due in the past is due now, and so is the end of a hold. Whom we may tell again that we have parted
+    is as one whom we never told. Since when frames have been waited for does not matter while none is: `Departures`
+    notes it anew when it sends the next. And when a neighbour was heard last matters only when all frames have come,
+    and something in them is not taken care of: what says that they have come is heard.
     """
+    node._moves._hold_until = max(node._moves._hold_until, BUILD_AT)
+    told = node._neighbours.places._tell_at
+    for gateway in [each for each, at in told.items() if at <= BUILD_AT]:
+        del told[gateway]
     marks = node._traffic._intake._marks
     marks._fence_at = max(marks._fence_at, BUILD_AT)
     for link in node._links.values():
-        if link._departures._again_at is None:
-            link._departures._waiting_since = BUILD_AT
+        departures = link._departures
+        if departures._again_at is None:
+            departures._waiting_since = BUILD_AT
+        if departures._again_at is not None or not departures._entries:
+            departures._heard_at = BUILD_AT
     pass_time(node, 0.0)

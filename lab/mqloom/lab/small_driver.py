@@ -6,8 +6,10 @@ from mqloom.core import layout
 from mqloom.core.effects import (
     Acknowledge,
     AcknowledgeParked,
+    CloseLink,
     ClosePark,
     Effect,
+    OpenLink,
     OpenPark,
     PublishFence,
     PublishLocally,
@@ -31,12 +33,17 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.lab.small_side import (
     CONNECTION,
+    NO_PARK,
+    NOWHERE,
+    PLACE,
     Names,
     Outward,
     Park,
     Publish,
     Side,
     Unread,
+    discard_park,
+    open_park,
     read_acknowledgements,
     read_park,
     read_publishes,
@@ -53,10 +60,13 @@ def carry_out(side: Side, names: Names, effects: Sequence[Effect]) -> tuple[Side
             case SendAck():
                 outward.append(Outward("ack", effect.neighbour, effect.ack))
             case PublishLocally(number=number) if number:
-                parks = [layout.park(names.gateway, each) for each in names.neighbours]
-                park = parks.index(effect.topic) if effect.topic in parks else -1
-                publish = Publish(number, effect.topic, effect.payload, park)
+                publish = Publish(number, effect.topic, effect.payload, _kept_by(side, names, effect.topic))
                 side = side._replace(publishes=(*side.publishes, publish))
+            case OpenLink() | CloseLink():
+                index = names.neighbours.index(effect.neighbour)
+                is_open = isinstance(effect, OpenLink)
+                side = open_park(side, index) if is_open else discard_park(side, index)
+                outward.append(Outward("open" if is_open else "close", effect.neighbour, b""))
             case Acknowledge():
                 current = [receipt for receipt in effect.receipts if receipt // CONNECTION == side.connection]
                 unread = tuple(Unread(receipt) for receipt in current)
@@ -72,6 +82,16 @@ def carry_out(side: Side, names: Names, effects: Sequence[Effect]) -> tuple[Side
                 parks_[index] = _change_park(parks_[index], effect)
                 side = side._replace(parks=tuple(parks_))
     return side, outward
+
+
+def _kept_by(side: Side, names: Names, topic: str) -> int:
+    """Return what becomes of a message on our own broker: see `Publish.park`."""
+    if topic == layout.place(names.gateway):
+        return PLACE
+    for index, each in enumerate(names.neighbours):
+        if topic == layout.park(names.gateway, each):
+            return index if side.parks[index].is_there else NOWHERE
+    return NO_PARK
 
 
 def _change_park(park: Park, effect: OpenPark | ClosePark | AcknowledgeParked) -> Park:

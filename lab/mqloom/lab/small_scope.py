@@ -63,6 +63,19 @@ class Scope:
     """How often a queue may be slow in one run; None: always, so that every order is tried."""
     hastes: int = 0
     """How often in one run time may pass although something waits to be read."""
+    move: tuple[GatewayId, ...] = ()
+    """The path of a move that is ordered before anything else happens: the first leaves the second for the last."""
+
+    @property
+    def all_links(self) -> tuple[LinkName, ...]:
+        """The links that there are, or may be."""
+        return (*self.links, (self.move[0], self.move[-1])) if self.move else self.links
+
+    def network(self, *, is_moved: bool) -> set[LinkName]:
+        """Return the primary links before the move or after it, both directions of each."""
+        gone = {*self.move[:2]} if is_moved else {*self.move[:1], *self.move[-1:]}
+        links = [link for link in self.all_links if {*link} != gone]
+        return {way for link in links for way in (link, link[::-1])}
 
 
 def payload_of(publication: SmallPublication) -> bytes:
@@ -70,7 +83,7 @@ def payload_of(publication: SmallPublication) -> bytes:
     return json.dumps(publication.attributes).encode()
 
 
-A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
+A, B, C, N = GatewayId("A"), GatewayId("B"), GatewayId("C"), GatewayId("N")
 CHAIN = (A, B), (B, C)
 CUTS_BOTH = tuple((link, link[::-1]) for link in CHAIN)
 CUTS_ONE = tuple((way,) for link in CHAIN for way in (link, link[::-1]))
@@ -88,6 +101,15 @@ def chain(
     narrow = SmallSubscriber(C, "c2", "s/#", "x <> 2" if wishes else "x > 0")
     publications = tuple(SmallPublication(gateway, "s/t", {"x": number}) for number, gateway in enumerate(entrances, 1))
     return Scope(name, (A, B, C), CHAIN, (wide, narrow), publications, **faults)
+
+
+def move(
+    name: str, entrances: Sequence[GatewayId] = (), clients_at: Sequence[GatewayId] = (A, N, B), **faults: Any
+) -> Scope:
+    """Return three gateways in a row, A - N - B, of which A is to leave N for B. The clients want everything."""
+    clients = tuple(SmallSubscriber(gateway, f"c{gateway}", "s/#") for gateway in clients_at)
+    publications = tuple(SmallPublication(gateway, "s/t", {"x": number}) for number, gateway in enumerate(entrances, 1))
+    return Scope(name, (A, N, B), ((A, N), (N, B)), clients, publications, move=(A, N, B), **faults)
 
 
 def _crash(*gateways: GatewayId) -> dict[str, Any]:
@@ -114,8 +136,11 @@ QUICK: Final = (
     chain("1 publication, a crash at an end, 1 slow queue", **_crash(A, C), delays=1),
     chain("1 publication, a cut, 1 slow queue", **_cut(*CUTS_BOTH), delays=1),
     chain("1 publication, a crash of the first and a cut", **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
+    move("a move, every order"),
+    move("a move, 1 publication for its gateway, 1 slow queue", (N,), (A,), delays=1),
+    move("a move, a crash of its gateway, 1 slow queue", **_crash(A), delays=1),
 )
-"""For every change: half a minute."""
+"""For every change: a minute."""
 
 DEEP: Final = (
     chain("1 publication, a crash in the middle, 1 slow queue", **_crash(B), delays=1),

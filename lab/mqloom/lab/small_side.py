@@ -46,8 +46,14 @@ class Unread(NamedTuple):
     behind: int = 0
 
 
+NO_PARK: Final = -1
+PLACE: Final = -2
+NOWHERE: Final = -3
+"""Not for a park: for a client; the record of our place, retained; for a park that is gone."""
+
+
 class Publish(NamedTuple):
-    """A message on its way to the broker; `park` is the place of a neighbour whose park it is for, or -1."""
+    """A message on its way to the broker; `park` is the place of a neighbour whose park it is for, or one of these."""
 
     number: int
     topic: str
@@ -65,6 +71,8 @@ class Park(NamedTuple):
     """How many messages were handed over in this opening; of these `settled` are gone from the session."""
     settled: int = 0
     unread: int = 0
+    is_there: bool = True
+    """Whether the broker has such a session at all."""
 
 
 class Lost(NamedTuple):
@@ -93,12 +101,17 @@ class Side(NamedTuple):
     """How many of `publishes` the broker has read without its answer having come."""
     parks: tuple[Park, ...] = ()
     starting: tuple[Event, ...] = ()
+    place: bytes = b""
+    """What the broker has retained of who the neighbours are."""
     is_safe: bool = False
     """Nothing that it writes to its broker will be lost any more."""
 
 
 class Outward(NamedTuple):
-    """What leaves a side: to a neighbour (a frame or an acknowledgement), or to a client of its broker."""
+    """What leaves a side: to a neighbour (a frame or an acknowledgement), or to a client of its broker.
+
+    Or a connection to a neighbour is opened or closed.
+    """
 
     kind: str
     to: str
@@ -112,6 +125,8 @@ class Names(NamedTuple):
     neighbours: tuple[GatewayId, ...]
     payloads: tuple[tuple[str, bytes], ...]
     """Topic and payload of each publication of the world."""
+    may_move: bool = False
+    """Whether neighbours come and go: connections are opened and closed as the node says."""
 
 
 def enter(side: Side, publication: int) -> Side:
@@ -132,7 +147,9 @@ def read_publishes(side: Side, count: int) -> tuple[Side, list[Outward]]:
         if publish.park >= 0:
             park = parks[publish.park]
             parks[publish.park] = park._replace(messages=(*park.messages, publish.payload))
-        else:
+        elif publish.park == PLACE:
+            side = side._replace(place=publish.payload)
+        elif publish.park == NO_PARK:
             outward.append(Outward("client", publish.topic, publish.payload))
     return side._replace(parks=tuple(parks), read=max(side.read, count)), outward
 
@@ -173,8 +190,25 @@ def crash(side: Side, lost: Lost) -> tuple[Side, list[Outward]]:
     side, outward = read_publishes(side, lost.publishes)
     side = read_acknowledgements(side, lost.unread)
     parks = (read_park(park, count) for park, count in zip(side.parks, lost.parks, strict=True))
-    kept = tuple(Park(tuple(data for data in park.messages if decode(data).messages)) for park in parks)
-    return Side(0, side.epoch, side.connection, side.session, side.packet, parks=kept), outward
+    kept = tuple(
+        Park(tuple(data for data in park.messages if decode(data).messages), is_there=park.is_there) for park in parks
+    )
+    return Side(0, side.epoch, side.connection, side.session, side.packet, parks=kept, place=side.place), outward
+
+
+def open_park(side: Side, index: int) -> Side:
+    """Let the broker have a session for what is parked for a neighbour."""
+    return _with_park(side, index, side.parks[index]._replace(is_there=True))
+
+
+def discard_park(side: Side, index: int) -> Side:
+    """Let the broker forget such a session, with all that is in it and on its way there."""
+    publishes = tuple(each._replace(park=NOWHERE) if each.park == index else each for each in side.publishes)
+    return _with_park(side._replace(publishes=publishes), index, Park(is_there=False))
+
+
+def _with_park(side: Side, index: int, park: Park) -> Side:
+    return side._replace(parks=(*side.parks[:index], park, *side.parks[index + 1 :]))
 
 
 def crashes(side: Side) -> list[Lost]:

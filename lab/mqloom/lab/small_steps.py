@@ -3,8 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from mqloom.core.events import Event, IntakeLost, RecordReceived, RecordsRead, Started, Woke
-from mqloom.core.ids import GatewayId
+from mqloom.core.events import Event, IntakeLost, Ordered, PlaceRead, RecordReceived, RecordsRead, Started, Woke
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.records import Order, encode_order
 from mqloom.core.wire import decode
 from mqloom.gateway.node import Node
 from mqloom.lab.node_store import NodeStore, pass_time
@@ -171,7 +172,7 @@ class SideSteps:
                 return break_intake(side, read), IntakeLost(), []
             case ("start",):
                 return side._replace(starting=side.starting[1:]), side.starting[0], []
-        raise AssertionError(step)
+        return side, _order(step), []
 
     def _handle(self, side: Side, node: Node, event: Event) -> tuple[Side, list[Outward]]:
         """Hand an event to a node, and acknowledge the markers that are first in what was published.
@@ -192,13 +193,14 @@ class SideSteps:
         """A gateway holds each publication a few times at most: by its two names, for each neighbour and client."""
         holdings = node.holdings()
         most = max(holdings.duties, holdings.intake, holdings.deliveries, *holdings.flows.values())
-        if most > HELD_PER_PUBLICATION * len(self.names.payloads):
+        if most > HELD_PER_PUBLICATION * max(1, len(self.names.payloads)):
             raise ViolationError(f"{self.names.gateway} holds more and more: {holdings}")
 
     def _restart(self, side: Side) -> tuple[Side, list[Outward]]:
         node = self._build(self.names.gateway, side.epoch + 1)
         self._store.prepare(node)
-        side, outward = self._handle(restart(side, (*self._records, RecordsRead())), node, Started())
+        place = (PlaceRead(data=side.place),) if self.names.may_move else ()
+        side, outward = self._handle(restart(side, (*self._records, *place, RecordsRead())), node, Started())
         self._store.forget(node)
         return side, outward
 
@@ -206,6 +208,14 @@ class SideSteps:
         node = self._store.take(side.node)
         pass_time(node, seconds)
         return side._replace(node=self._store.put(node))
+
+
+def _order(step: Step) -> Event:
+    match step:
+        case ("order", str(target)):
+            order = Order(number=1, move_to=GatewayId(target))
+            return Ordered(client=ClientId("operator"), data=encode_order(order))
+    raise AssertionError(step)
 
 
 def _is_marker(publish: Publish) -> bool:

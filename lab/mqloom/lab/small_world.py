@@ -43,7 +43,7 @@ class SmallWorld:
         self.scope = scope
         self.store = NodeStore()
         self.gateways = scope.gateways
-        self.ways = [(one, other) for pair in scope.links for one, other in (pair, pair[::-1])]
+        self.ways = [(one, other) for pair in scope.all_links for one, other in (pair, pair[::-1])]
         self._place = {gateway: place for place, gateway in enumerate(self.gateways)}
         self._way = {pair: index for index, pair in enumerate(self.ways)}
         self._outgoing = [
@@ -53,7 +53,7 @@ class SmallWorld:
         payloads = tuple((each.topic, payload_of(each)) for each in scope.publications)
         self.sides = [
             SideSteps(
-                Names(gateway, tuple(other for _, other in self._outgoing[place]), payloads),
+                Names(gateway, tuple(other for _, other in self._outgoing[place]), payloads, bool(scope.move)),
                 self.store,
                 build,
                 tuple(
@@ -212,14 +212,22 @@ class SmallWorld:
             parts[index] = self.clients.read(client, parts[index], outward.data)
             return
         other = GatewayId(outward.to)
-        way = self._way[(gateway, other) if outward.kind == "frame" else (other, gateway)]
+        way = self._way[(other, gateway) if outward.kind == "ack" else (gateway, other)]
         value = self._way_of(parts, way)
+        if outward.kind in ("open", "close"):
+            self._connect(parts, way, is_up=outward.kind == "open")
+            return
         if not value.is_up:
             return
         if outward.kind == "ack":
             self._change_way(parts, way, news=(*value.news, outward.data))
         elif self._is_running(parts, self._place[other]):
             self._change_way(parts, way, frames=(*value.frames, outward.data))
+
+    def _connect(self, parts: list[int], way: int, *, is_up: bool) -> None:
+        """Open or close a connection; what was written before it is closed still arrives."""
+        is_there = self._is_running(parts, self._place[self.ways[way][1]])
+        self._change_way(parts, way, is_up=is_up, news=("connected",) if is_up and is_there else ())
 
     # ---- faults and time -----------------------------------------------------------------------------------------
 
@@ -253,7 +261,7 @@ class SmallWorld:
         rest = self.rests.values[parts[-1]]
         self._note(parts, down=-1)
         for way, other in self._outgoing[place]:
-            if not self._is_cut(rest, way):
+            if not self._is_cut(rest, way) and not self.scope.move:
                 parts[self._first_way + way] = self.way_values.number(Way(is_up=True, news=("connected",)))
             back = self._way[other, self.gateways[place]]
             value = self._way_of(parts, back)
