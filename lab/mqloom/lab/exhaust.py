@@ -55,6 +55,7 @@ def builder(scope: Scope, broken: Broken | None = None) -> BuildNode:
             gateway=gateway,
             epoch=epoch,
             neighbours=neighbours,
+            peers=sorted({each for link in scope.links for each in link} - {gateway}) if scope.move else (),
             matcher=ScanMatcher(),
             overlay=_overlay(scope, gateway, neighbours),
             codecs=[("#", codec)],
