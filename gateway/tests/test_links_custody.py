@@ -178,9 +178,10 @@ def test_a_link_that_ends_gives_back_what_was_not_taken_care_of() -> None:
     link = up()
     entries = [entry(number) for number in range(3)]
     link.pack((), entries, 0.0)
-    assert not link.is_silent
+    said = link.said
+    assert not link.has_heard(said)
     acknowledge(link, 3, 1)
-    assert link.is_silent
+    assert link.has_heard(said)
     assert link.end() == entries[1:]
     assert link.end() == []
 

@@ -26,6 +26,7 @@ from mqloom.core.wire import Ack, Frame, decode, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves import LEAVE_S
 from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.places import MISSED_MAX
 from mqloom.lab import checkers
 from mqloom.lab.gate import US, A, B, Gate, acknowledged, key, logs, parts_of, sent
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
@@ -500,6 +501,13 @@ def test_one_that_moves_to_us_is_taken_on_when_it_greets_and_told_everything_whe
     effects = gate.handle(FramesReceived(sender=MOVER, frames=(encode(follows),)))
     assert Synced() not in sent(effects, MOVER)
     assert Synced() in sent(gate.handle(LocallyPublished(numbers=(record.number,))), MOVER)
+
+
+def test_a_number_that_nobody_can_have_come_to_is_not_believed() -> None:
+    gate = target()
+    assert sent(gate.hear(A, Freeze(MOVER, 2**63 - 1, TO_US.path, 1)), A) == []
+    assert gate.counted("moves_refused") == {"number": 1}
+    assert Frozen(MOVER, MISSED_MAX) in sent(gate.hear(A, Freeze(MOVER, MISSED_MAX, TO_US.path, 1)), A)
 
 
 def test_only_the_last_farewell_of_one_that_moves_to_us_again_counts() -> None:

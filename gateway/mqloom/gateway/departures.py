@@ -49,9 +49,9 @@ class Departures:
         return len(self._entries)
 
     @property
-    def has_all_come(self) -> bool:
-        """Whether every frame has come."""
-        return not self._frames
+    def come(self) -> int:
+        """How many frames have come, as far as we have heard."""
+        return self._come
 
     @property
     def room(self) -> int:

@@ -237,9 +237,13 @@ class Link:
         return self._conversation.number + 1
 
     @property
-    def is_silent(self) -> bool:
-        """Whether everything that was said has come."""
-        return self._departures.has_all_come
+    def said(self) -> int:
+        """How many frames we have sent in our present conversation."""
+        return self._departures.sequence
+
+    def has_heard(self, said: int) -> bool:
+        """Whether so many frames have come to the neighbour."""
+        return self._departures.come >= said
 
     @property
     def held(self) -> int:

@@ -90,6 +90,8 @@ class Move:
     before: list[Duty] = field(default_factory=list)
     problem: str = ""
     """For which we stay where we are."""
+    said: int = 0
+    """How many frames the one from whom we part must have got to know it."""
     bodies: list[bytes] = field(default_factory=list)
 
     @property
@@ -267,9 +269,10 @@ class Moves:
     def _leave(self, move: Move, now: float) -> bool:
         parts = self._neighbours
         link = parts.links[move.leaving]
-        if link.state is LinkState.UP and not link.is_silent and now < move.until:
+        has_heard = link.state is LinkState.UP and link.has_heard(move.said)
+        if link.state is LinkState.UP and not has_heard and now < move.until:
             return False
-        if link.state is not LinkState.UP or not link.is_silent:
+        if not has_heard:
             parts.soft_links.orders += link.say_parted(move.link.number)
         parts.drop(move.leaving, now)
         parts.overlay.stand_in = {}
@@ -322,8 +325,9 @@ class Moves:
     def _part(self, move: Move, now: float) -> None:
         """Say farewell to one of the two; if it does not hear that, it hears it when it asks."""
         self._neighbours.forget_wishes(move.leaving, now)
-        said = self._neighbours.links[move.leaving].pack([Parting(move.link.number)], (), now)
-        self._neighbours.soft_links.orders += said
+        link = self._neighbours.links[move.leaving]
+        self._neighbours.soft_links.orders += link.pack([Parting(move.link.number)], (), now)
+        move.said = link.said
         move.until = now + LEAVE_S
         self._enter(move, Step.LEAVING)
 
@@ -391,7 +395,9 @@ class Moves:
             case Parting():
                 self.parted(sender, message.number)
             case Freeze():
-                self._neighbours.places.heard_of(message.number)
+                if not self._neighbours.places.heard_of(message.number):
+                    self._journal.refuse("moves_refused", "number", f"{sender} speaks of a move {message.number}")
+                    return
                 freezes.asked(sender, message, now)
                 self._renew(message.mover)
             case Frozen():

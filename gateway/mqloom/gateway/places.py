@@ -10,6 +10,7 @@ than any that it has heard of.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
@@ -18,6 +19,9 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import PARTED_EVERY_S, PARTED_MAX
 from mqloom.core.records import Place, PlaceLink, decode_place, encode_place
 from mqloom.gateway.journal import Journal
+
+MISSED_MAX: Final = 1_000_000
+"""Moves that others made unheard by us; a neighbour that names a number past that is not believed."""
 
 
 class Places:
@@ -56,9 +60,12 @@ class Places:
         self._parted = dict(place.parted)
         self.former = dict.fromkeys(place.former)
 
-    def heard_of(self, number: int) -> None:
-        """Somebody uses this number."""
+    def heard_of(self, number: int) -> bool:
+        """Somebody uses this number; whether that can be, for so many moves nobody has missed."""
+        if number > self.number + MISSED_MAX:
+            return False
         self.number = max(self.number, number)
+        return True
 
     def add(self, link: PlaceLink) -> None:
         """A gateway is a neighbour from now on."""
