@@ -8,8 +8,9 @@ from mqloom.lab.broken import BROKEN, everywhere
 from mqloom.lab.storm import run_seed
 
 RUNS_MAX = 40
-UNSEEN = ("mark-unheeded",)
-"""What a storm cannot see: memory that grows shows after millions of publications."""
+UNSEEN = ("mark-unheeded", "moving-unpassed", "moving-unkept", "moving-without-aliases")
+"""What a storm cannot see: memory that grows shows after millions of publications. And what so few runs seldom see: a
+move that goes wrong only when one message is late at the right moment; `test_exhaust` sees that."""
 
 
 def runs_until_it_is_noticed(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Try everything that can happen to three gateways, two clients and two publications, with a crash and a cut."""
+"""Try everything that can happen to three gateways, a few clients and publications: a crash, a cut, a move."""
 
 import argparse
 import json

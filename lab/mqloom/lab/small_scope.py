@@ -155,5 +155,12 @@ DEEP: Final = (
     chain("2 publications from both ends, a crash of the first, 1 slow queue", (A, C), **_crash(A), delays=1),
     chain("2 publications, a crash of the first and a cut", (A, A), **_crash(A), **_cut(CUTS_BOTH[0]), delays=0),
     chain("2 publications, a crash in the middle and a cut", (A, A), **_crash(B), **_cut(CUTS_BOTH[0]), delays=0),
+    move("a move, a crash of another gateway, 1 slow queue", **_crash(N, B), delays=1),
+    move("a move, 1 publication for its gateway, a crash", (N,), (A,), **_crash(A, N, B), delays=0),
+    move("a move, 1 publication for its gateway by the new one, a crash", (B,), (A,), **_crash(A, N, B), delays=0),
+    move("a move, 1 publication from its gateway, a crash", (A,), (N, B), **_crash(A, N, B), delays=0),
+    move("a move, 1 publication for its gateway by the new one, 2 slow queues", (B,), (A,), delays=2),
+    move("a move, 1 publication from its gateway, 2 slow queues", (A,), (N, B), delays=2),
+    move("a move, 2 publications, a crash of its gateway", (A, B), **_crash(A), delays=0),
 )
 """For `tox -e full`, besides."""

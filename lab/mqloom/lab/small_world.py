@@ -6,6 +6,10 @@ acknowledgements and news (the neighbour is there, or gone) come back in order. 
 breaks, and frames are lost when their reader is down. A broker that read what a gateway had written before it crashed
 is covered by the crash coming after. Clients' sessions survive everything; a client drops repetitions by `Seen`.
 
+Where a primary link is moved, connections are opened and closed as the node says; what was written before one is closed
+still arrives. The record of its place is retained by a gateway's broker, once that has read it, and handed over at a
+start. A park that belongs to a link that is given up is gone at once.
+
 What may happen, one at a time: the first of any queue is read (frame, news, publication, PUBACK, answer to a fence,
 parked message, a step of a start); a gateway wakes that is due; a publication enters; a gateway crashes, with any part
 of what its broker had not answered read or lost, and is started again with the next epoch; the connection by which its
