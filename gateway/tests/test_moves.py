@@ -421,6 +421,27 @@ def test_whoever_leaves_just_when_the_new_place_is_being_kept_misses_nothing(nam
     assert [*checkers.at_rest(world.world), *checkers.judge(world.world).findings] == []
 
 
+def test_one_that_crashes_meanwhile_keeps_off_the_path_when_it_is_back_until_the_move_is_over() -> None:
+    """Else its soft links would follow a map of the old network into the new one, and both would leave somebody out."""
+    world = Federation().order().until("holding")
+    world.world.subscribers["sub-N"].close()  # a wave that waits: the move goes on when it is over
+    world.cut("N", "P")
+    world.world.gateways["M"].crash(lambda: 0.0)
+    world.wait(0.1)
+    world.world.gateways["M"].start()
+    world.wait(1.0)
+    node = world.world.gateways["M"].node
+    assert node is not None
+    assert node.link_states() == {GatewayId("A"): LinkState.UP}
+    assert not node._freezes.is_free
+    world.heal("N", "P")
+    world.wait(60.0)
+    world.world.settle()
+    assert list(checkers.at_rest(world.world)) == []
+    assert checkers.judge(world.world).findings == []
+    assert all(each.node is not None and each.node._freezes.is_free for each in world.world.gateways.values())
+
+
 # ---- farewell ------------------------------------------------------------------------------------------------------
 
 
