@@ -161,6 +161,7 @@ DEEP: Final = (
     move("a move, 1 publication from its gateway, a crash", (A,), (N, B), **_crash(A, N, B), delays=0),
     move("a move, 1 publication for its gateway by the new one, 2 slow queues", (B,), (A,), delays=2),
     move("a move, 1 publication from its gateway, 2 slow queues", (A,), (N, B), delays=2),
+    move("a move, 1 publication from its gateway, a crash of it, 1 slow queue", (A,), (N, B), **_crash(A), delays=1),
     move("a move, 2 publications, a crash of its gateway", (A, B), **_crash(A), delays=0),
 )
 """For `tox -e full`, besides."""
