@@ -48,19 +48,6 @@ def test_when_the_link_to_the_new_neighbour_is_lost_it_stays_until_the_new_place
     assert world.is_new() == (answer == MOVED)
 
 
-@pytest.mark.parametrize("gateway", ["A", "N", "P", "B"])
-@pytest.mark.parametrize("step", STEPS)
-def test_whoever_crashes_in_whatever_step_everything_comes_once_and_the_network_is_a_tree(
-    step: str, gateway: str
-) -> None:
-    world = Federation().order().until(step)
-    world.world.gateways[gateway].crash(lambda: 0.01)
-    world.wait(3.0)
-    world.world.gateways[gateway].start()
-    world.end()
-    assert world.is_new() or step != "leaving"
-
-
 @pytest.mark.parametrize("step", ["linking", "sweeping"])
 def test_a_move_that_takes_too_long_ends_where_it_began(step: str) -> None:
     world = Federation().order().until(step)
