@@ -36,7 +36,7 @@ class Ice:
         self.outbox = Outbox()
         self.told: list[OverlayEvent] = []
         self.freezes = Freezes(
-            US, overlay, self.soft_links, self.outbox, lambda event, now: self.told.append(event), journal, {MOVER}
+            US, overlay, self.soft_links, self.outbox, lambda event, now: self.told.append(event), {MOVER}
         )
         for neighbour in reachable or neighbours:
             self.freezes.reach(neighbour)
@@ -210,6 +210,9 @@ def test_nobody_else_can_end_our_own_move() -> None:
     ice.freezes.ask(OURS, 0.0)
     ice.freezes.thawed(A, Thaw(US, 3, 4), 0.0)
     assert ice.freezes.answer is None
+    ice.said()
+    ice.freezes.thawed(A, Thaw(MOVER, 3, 4), 0.0)  # that of another is passed on all the same
+    assert ice.said() == {B: [Thaw(MOVER, 3, 3)], C: [Thaw(MOVER, 3, 3)]}
 
 
 def test_our_end_does_not_end_the_move_of_another() -> None:
@@ -296,6 +299,8 @@ def test_only_the_gateway_of_a_move_to_us_may_be_our_neighbour_and_only_while_we
     ice = Ice()
     assert ice.freezes.may_join(MOVER) == 0
     ice.asked(TO_US)
+    assert ice.freezes.may_join(MOVER) == 0  # not all have agreed
+    ice.answered(B, C, freeze=TO_US)
     assert ice.freezes.may_join(MOVER) == 3
     assert ice.freezes.may_join(NEW) == 0
     ice.freezes.thawed(A, Thaw(MOVER, 3, 0), 1.0)

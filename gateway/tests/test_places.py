@@ -90,14 +90,24 @@ def test_a_malformed_record_is_not_used(data: bytes) -> None:
     assert counters.reasons("places_refused") == {"malformed": 1}
 
 
-def test_a_record_of_another_configuration_is_not_used() -> None:
+def test_a_record_of_another_configuration_is_not_used_but_its_neighbours_are_told_and_numbers_go_on() -> None:
     counters = Counters()
     kept = places(A, C)
     kept.swap(A, PlaceLink(B, 1, True))
     place = places(counters=counters)
-    place.read(kept.record().payload, EVERYBODY)
-    assert (list(place.links), place.number, place.left()) == ([A, B], 0, [])
+    assert not place.read(kept.record().payload, EVERYBODY)
+    assert (list(place.links), place.number, place.left()) == ([A, B], 2, [C])
+    assert place.parted_from(C, 0.0) == 2
+    assert place.parted_from(A, 0.0) == 0
     assert counters.reasons("places_refused") == {"configuration": 1}
+
+
+def test_the_order_of_the_links_in_the_configuration_does_not_matter() -> None:
+    kept = places(A, B)
+    kept.swap(A, PlaceLink(C, 1, True))
+    place = places(B, A)
+    assert place.read(kept.record().payload, EVERYBODY)
+    assert list(place.links) == [B, C]
 
 
 def test_a_record_with_a_neighbour_whose_address_is_not_known_any_more_is_not_used() -> None:
@@ -106,7 +116,7 @@ def test_a_record_with_a_neighbour_whose_address_is_not_known_any_more_is_not_us
     kept.swap(A, PlaceLink(C, 1, True))
     place = places(counters=counters)
     place.read(kept.record().payload, (A, B))
-    assert (list(place.links), place.left()) == ([A, B], [])
+    assert (list(place.links), place.left()) == ([A, B], [C])
     assert counters.reasons("places_refused") == {"configuration": 1}
     place.read(kept.record().payload, (C,))
     assert list(place.links) == [B, C]

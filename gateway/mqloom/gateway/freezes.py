@@ -35,7 +35,6 @@ from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
 from mqloom.core.messages import Freeze, Frozen, Thaw
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
-from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.soft_links import SoftLinks
 
@@ -69,7 +68,6 @@ class Freezes:
         soft_links: SoftLinks,
         outbox: Outbox,
         tell_overlay: Callable[[OverlayEvent, float], None],
-        journal: Journal,
         peers: Collection[GatewayId],
     ) -> None:
         self._gateway = gateway
@@ -78,7 +76,6 @@ class Freezes:
         self._soft_links = soft_links
         self._outbox = outbox
         self._tell_overlay = tell_overlay
-        self._journal = journal
         self._reachable: set[GatewayId] = set()
         self._agreed: _Agreement | None = None
         self._over_to: dict[GatewayId, int] = {}
@@ -145,8 +142,9 @@ class Freezes:
     def may_join(self, gateway: GatewayId) -> int:
         """Return by which move a gateway is to be our neighbour; 0 if by none that we have agreed to."""
         agreed = self._agreed
-        is_so = agreed is not None and agreed.freeze.mover == gateway and agreed.freeze.path[-1] == self._gateway
-        return agreed.freeze.number if agreed is not None and is_so else 0
+        if agreed is None or agreed.answer != "" or agreed.freeze.mover != gateway:
+            return 0
+        return agreed.freeze.number if agreed.freeze.path[-1] == self._gateway else 0
 
     def settle(self) -> None:
         """Answer, when everybody has and the soft links that touch the path are gone."""
@@ -169,8 +167,8 @@ class Freezes:
     def thawed(self, sender: GatewayId, thaw: Thaw, now: float) -> None:
         """Somebody's move is over; nobody says that of ours while we ask."""
         agreed = self._agreed
-        is_ours = agreed is not None and agreed.asked_by is None and agreed.answer is None
-        if not is_ours and self._over_to.get(thaw.mover, 0) < thaw.number:
+        is_asking = agreed is not None and agreed.asked_by is None and agreed.answer is None
+        if not (is_asking and thaw.mover == self._gateway) and self._over_to.get(thaw.mover, 0) < thaw.number:
             self._over(thaw, sender, now)
 
     def reach(self, neighbour: GatewayId) -> None:

@@ -13,7 +13,8 @@ the old network is complete, from then on the new one is; whatever is lost or cr
     HOLDING    update              hold what is for N; send Passed by N along the path   it comes back from B, and N
                                                                                          has taken care of everything
     KEEPING    wrap-up             keep, on our broker, that B is our neighbour, not N   our broker has it
-    LEAVING    wrap-up             what was held goes to B; tell N                       N has heard it, or is lost
+    LEAVING    wrap-up             what was held goes to B; tell N                       N has heard it, or is lost,
+                                                                                         or LEAVE_S later
 
 If it cannot be, LEAVING is from B.
 
@@ -124,7 +125,7 @@ class Moves:
         self._keep = neighbours.traffic.keep
         self._journal = journal
         self._move: Move | None = None
-        self._parting: dict[GatewayId, None] = {}
+        self._parting: dict[GatewayId, int] = {}
         self._answers: list[PublishLocally] = []
         self._hold_until = 0.0
         self._steps = {
@@ -190,6 +191,7 @@ class Moves:
     def tend(self, now: float) -> None:
         """Go on as far as possible, after whatever has happened."""
         self._neighbours.freezes.settle()
+        self._renew()
         while self._move is not None and self._go_on(self._move, now):
             pass
 
@@ -399,7 +401,6 @@ class Moves:
                     self._journal.refuse("moves_refused", "number", f"{sender} speaks of a move {message.number}")
                     return
                 freezes.asked(sender, message, now)
-                self._renew(message.mover)
             case Frozen():
                 freezes.answered(sender, message)
             case Thaw():
@@ -420,32 +421,38 @@ class Moves:
         parts.places.add(link)
         parts.add(link, now)
         parts.unkept.add(mover)
-        self._keep(parts.places.record(), lambda: parts.unkept.discard(mover))
+
+        def kept() -> None:
+            if parts.places.links.get(mover) == link:  # else it has parted, and perhaps come again
+                parts.unkept.discard(mover)
+
+        self._keep(parts.places.record(), kept)
         return True
 
-    def _renew(self, mover: GatewayId) -> None:
+    def _renew(self) -> None:
         """Do not take the end of an earlier move, late, for that of one that is to come."""
         parts = self._neighbours
-        number = parts.freezes.may_join(mover)
-        if number and mover in parts.links:
-            parts.places.add(PlaceLink(mover, number))
-            self._keep(parts.places.record(), lambda: None)
+        if parts.freezes.is_free:
+            return
+        for mover, link in list(parts.places.links.items()):
+            number = parts.freezes.may_join(mover)
+            if number > link.number:
+                parts.places.add(PlaceLink(mover, number))
+                self._keep(parts.places.record(), lambda: None)
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""
         if self._neighbours.places.is_over(neighbour, number) and not self.is_leaving(neighbour):
-            self._parting[neighbour] = None
+            self._parting[neighbour] = number
 
     def drop_parted(self, now: float) -> None:
         """End the links of those who have parted; their last words have been acknowledged."""
         parts = self._neighbours
-        while self._parting:
-            neighbour = next(iter(self._parting))
-            del self._parting[neighbour]
+        for neighbour, number in list(self._parting.items()):
             if self._move is not None and neighbour in self._move.path[1:]:
-                self._parting[neighbour] = None  # when our own move is over
-                return
-            if neighbour not in parts.links:
+                continue  # when our own move is over
+            del self._parting[neighbour]
+            if neighbour not in parts.links or not parts.places.is_over(neighbour, number):
                 continue
             parts.places.remove(neighbour)
             parts.soft_links.orders += parts.links[neighbour].last_ack(now)

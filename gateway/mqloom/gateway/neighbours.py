@@ -14,7 +14,6 @@ from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import LinkStood, OverlayEvent
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkState
-from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
@@ -37,7 +36,6 @@ class Neighbours:
     freezes: Freezes
     soft_links: SoftLinks
     overlay: GuardedOverlay
-    outbox: Outbox
     tell_overlay: Callable[[OverlayEvent, float], None]
     journal: Journal
     told_synced: set[GatewayId] = field(default_factory=set)
@@ -49,7 +47,8 @@ class Neighbours:
     def read(self, data: bytes, now: float) -> None:
         """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
         if data:
-            self.places.read(data, self.peers)
+            if not self.places.read(data, self.peers):  # else it would count again with an earlier configuration
+                self.traffic.keep(self.places.record(), lambda: None)
             for neighbour in [each for each in self.links if each not in self.places.links]:
                 self.routes.drop_neighbour(neighbour)
                 self.drop(neighbour, now)

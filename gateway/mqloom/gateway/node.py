@@ -3,7 +3,8 @@
 `handle(event, now)` is the only way in, and the effects it returns the only way out. The parts, each with its theory
 of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
-`subscribers` (local clients), `controls` (agents), `guarded` (overlays that fail), `portraits` (links, shown).
+`subscribers` and `clients` (local ones), `controls` (agents), `guarded` (overlays that fail), `portraits` (links,
+shown), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -163,7 +164,6 @@ class Node:
             self._soft_links,
             self._outbox,
             self._hand_to_overlay,
-            self._journal,
             self._peers,
         )
         self._neighbours = Neighbours(
@@ -178,7 +178,6 @@ class Node:
             freezes=self._freezes,
             soft_links=self._soft_links,
             overlay=self._overlay,
-            outbox=self._outbox,
             tell_overlay=self._hand_to_overlay,
             journal=self._journal,
         )

@@ -39,26 +39,36 @@ class Places:
         self.former: dict[GatewayId, None] = {}
         """Those that were neighbours, and are not any more."""
 
-    def read(self, data: bytes, peers: Collection[GatewayId]) -> None:
-        """Take what an earlier life of ours has kept, if it is of this configuration; `peers` have known addresses."""
+    def read(self, data: bytes, peers: Collection[GatewayId]) -> bool:
+        """Take what an earlier life of ours has kept; `peers` have known addresses.
+
+        Whether it is of this configuration; if not, those who are our neighbours by it alone are so no more.
+        """
         try:
             place = decode_place(data)
         except RecordError as error:
             self._journal.refuse("places_refused", "malformed", f"what was kept of our neighbours: {error}")
-            return
-        if place.configured != self._configured:
+            return False
+        self.number = place.number
+        self._parted = dict(place.parted)
+        self.former = dict.fromkeys(place.former)
+        if set(place.configured) != set(self._configured):
             text = "the links in the configuration have changed since one was moved: the configuration counts"
-            self._journal.refuse("places_refused", "configuration", text)
-            return
+            self._give_up(place, text)
+            return False
         gone = [link.gateway for link in place.links if link.gateway not in (self._gateway, *self._configured, *peers)]
         if gone:
             text = f"{gone[0]}, to which a link was moved, is not in the configuration any more: that counts"
-            self._journal.refuse("places_refused", "configuration", text)
-            return
-        self.number = place.number
+            self._give_up(place, text)
+            return False
         self.links = {link.gateway: link for link in place.links if link.gateway != self._gateway}
-        self._parted = dict(place.parted)
-        self.former = dict.fromkeys(place.former)
+        return True
+
+    def _give_up(self, place: Place, text: str) -> None:
+        self._journal.refuse("places_refused", "configuration", text)
+        for link in place.links:
+            if link.gateway not in self._configured:
+                self.part(link.gateway, place.number + 1)
 
     def heard_of(self, number: int) -> bool:
         """Somebody uses this number; whether that can be, for so many moves nobody has missed."""

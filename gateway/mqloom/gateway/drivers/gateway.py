@@ -274,6 +274,9 @@ class GatewayDriver:
         if message.payload == encode_status(self._status(alive=True)):
             if not self._has_place:
                 self._has_place = True
+                if self._place:
+                    topic = layout.place(self._gateway)
+                    self._kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
                 self._handle(PlaceRead(data=self._place))
             self._handle(RecordsRead())
         elif not message.retain and self._correction is None:
@@ -339,6 +342,9 @@ class GatewayDriver:
         if what == "question":  # likewise: who asks again waits for the last answer
             return Asked(client=ClientId(who), data=messages[-1].payload)
         if what == "order":
+            if messages[-1].retain:  # it would be carried out again at every start
+                self._refuse("order", f"of {who[:100]!r}, retained: orders are not; delete it")
+                return None
             return Ordered(client=ClientId(who), data=messages[-1].payload)
         if what == "status":
             self._own_status(messages[-1])

@@ -50,6 +50,7 @@ class Peers:
         if address is None:
             self._log.warning("no link to %s: the password for its broker is not set here", peer)
             return
+        self.close(peer)
         self._alive[peer], self._epochs[peer] = True, 0
         self._connections[peer] = MqttConnection(self._plan(peer, address), self._log)
         self._connections[peer].open()
