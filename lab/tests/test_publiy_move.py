@@ -113,6 +113,7 @@ def test_it_notices_what_is_lost_on_the_way_to_the_new_neighbour(monkeypatch: py
     assert any("missed" in text for outcome in found for text in outcome.wrong)
 
 
+@pytest.mark.full
 def test_it_notices_what_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stuttering(World):
         def settle(self) -> bool:
@@ -125,11 +126,13 @@ def test_it_notices_what_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed() == names
 
 
+@pytest.mark.full
 def test_it_notices_an_old_neighbour_that_does_not_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Moves, "parted", lambda self, neighbour, number: None)
     assert "at rest: no tree, or not as it should be" in missed()
 
 
+@pytest.mark.full
 def test_it_notices_orders_that_are_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moves, "MOVE_S", 0.001)
     assert missed() == {"orders that ended in the new network"}
