@@ -1,12 +1,7 @@
 """The waves behind which a subscription ends."""
 
-import random
-
 import pytest
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
 
-from mqloom.core.counters import Counters
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed, Message
@@ -15,12 +10,9 @@ from mqloom.core.wire import Ack
 from mqloom.gateway import flushes as flushes_module
 from mqloom.gateway.custody import Duty, FromBroker
 from mqloom.gateway.departures import Entry
-from mqloom.gateway.flushes import RELAYS_MAX, Flushes
-from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.journal import Journal
-from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.flushes import RELAYS_MAX
 from mqloom.gateway.soft_links import SoftLinks
-from mqloom.plugins.tree_overlay import TreeOverlay
+from mqloom.lab.waves import Waves
 
 A, B, C, US, FAR = (GatewayId(name) for name in ("A", "B", "C", "US", "FAR"))
 
@@ -32,25 +24,6 @@ def key(number: int) -> SubscriptionKey:
 def each(neighbours: str, messages: list[Message]) -> dict[str, list[Message]]:
     """Return the same messages for each of the neighbours, which have names of one letter."""
     return {neighbour: list(messages) for neighbour in neighbours}
-
-
-class Waves:
-    """The waves of one gateway, and what its neighbours are told."""
-
-    def __init__(self, name: GatewayId, neighbours: list[GatewayId], *, reached: bool = True) -> None:
-        self.name = name
-        self.counters = Counters()
-        self.outbox = Outbox()
-        journal = Journal(self.counters)
-        self.overlay = GuardedOverlay(name, TreeOverlay(name, neighbours), neighbours, journal)
-        self.soft_links = SoftLinks(name, 1, journal)
-        self.flushes = Flushes(name, 1, self.overlay, self.soft_links, self.outbox, journal)
-        for neighbour in neighbours if reached else ():
-            self.flushes.reach(neighbour)
-
-    def told(self) -> dict[str, list[Message]]:
-        self.flushes.check()
-        return {neighbour: messages for neighbour, messages in self.outbox.drain().items() if messages}
 
 
 def waves() -> Waves:
@@ -346,77 +319,6 @@ def test_a_wave_that_still_waits_for_answers_has_nothing_to_follow() -> None:
     ours.told()
     ours.flushes.answered(B, Flushed(A, 7, 3), 0.0)
     assert ours.told() == {A: [Flushed(A, 7, 3)]}
-
-
-# ---- many gateways -----------------------------------------------------------------------------------------------
-
-
-class Network:
-    """Gateways joined by links that are in order; which link carries next is by chance."""
-
-    def __init__(self, links: list[tuple[int, int]], count: int, randomness: random.Random) -> None:
-        self.randomness = randomness
-        self.names = [GatewayId(f"G{index}") for index in range(count)]
-        self.channels: dict[tuple[GatewayId, GatewayId], list[Message]] = {}
-        self.entered: dict[GatewayId, int] = dict.fromkeys(self.names, 0)
-        self.nodes: dict[GatewayId, Waves] = {}
-        self.carried = 0
-        for index, name in enumerate(self.names):
-            neighbours = [self.names[other] for link in links for other in link if index in link and other != index]
-            self.nodes[name] = Waves(name, neighbours)
-            for neighbour in neighbours:
-                self.channels[name, neighbour] = []
-
-    def post(self, name: GatewayId) -> None:
-        for neighbour, messages in self.nodes[name].told().items():
-            self.channels[name, GatewayId(neighbour)] += messages
-
-    def carry(self) -> bool:
-        loaded = [link for link, messages in self.channels.items() if messages]
-        if not loaded:
-            return False
-        sender, receiver = self.randomness.choice(loaded)
-        message = self.channels[sender, receiver].pop(0)
-        self.carried += 1
-        flushes = self.nodes[receiver].flushes
-        if isinstance(message, Flush):
-            flushes.passed(sender, message)
-        elif isinstance(message, Flushed):
-            flushes.answered(sender, message, 0.0)
-        self.post(receiver)
-        return True
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, 10), st.integers(0, 2**32))
-def test_on_every_tree_every_wave_comes_back_after_it_has_been_everywhere(count: int, seed: int) -> None:
-    note(f"seed {seed}")
-    randomness = random.Random(seed)
-    network = Network([(randomness.randrange(index), index) for index in range(1, count)], count, randomness)
-    expected = {}
-    for name in network.names:
-        network.nodes[name].flushes.close([key(1)], 0.0)
-        network.post(name)
-        expected[name] = [key(1)]
-    while network.carry():
-        pass
-    assert {name: node.flushes.finished() for name, node in network.nodes.items()} == expected
-    assert network.carried == 2 * count * (count - 1)  # once over every link and back
-    assert all(not node.flushes._relayed for node in network.nodes.values())
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(3, 8), st.integers(0, 2**32))
-def test_even_in_a_network_with_cycles_a_wave_comes_to_an_end(count: int, seed: int) -> None:
-    note(f"seed {seed}")
-    randomness = random.Random(seed)
-    links = [(index, (index + 1) % count) for index in range(count)]
-    network = Network(links, count, randomness)
-    network.nodes[network.names[0]].flushes.close([key(1)], 0.0)
-    network.post(network.names[0])
-    while network.carry():
-        assert network.carried < 100 * count, "the wave goes round for ever"
-    assert network.nodes[network.names[0]].flushes.finished() == [key(1)]
 
 
 # ---- while a primary link is moved ---------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
 of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
 `subscribers` and `clients` (local ones), `controls` (agents), `guarded` (overlays that fail), `portraits` (links,
-shown), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved).
+shown), `reception` (frames, and whose they are), `weaver` (what the overlay wants), `moves` with `freezes`,
+`neighbours`, `places` and `aliases` (primary links that are moved).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,8 +13,8 @@ from dataclasses import dataclass, field
 
 from mqloom.core import layout
 from mqloom.core.counters import Counters
-from mqloom.core.effects import Effect, PublishLocally, SendAck, WakeAt
-from mqloom.core.errors import FilterError, FrameError, TopicError
+from mqloom.core.effects import Effect, PublishLocally, WakeAt
+from mqloom.core.errors import FilterError, TopicError
 from mqloom.core.events import (
     AcksReceived,
     Asked,
@@ -38,7 +39,6 @@ from mqloom.core.messages import (
     Flushed,
     Freeze,
     Frozen,
-    Hello,
     Mark,
     Message,
     Parting,
@@ -53,31 +53,22 @@ from mqloom.core.records import (
     encode_route,
 )
 from mqloom.core.subscription import Subscription
-from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode_ack
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
-from mqloom.gateway.custody import FromGuest, FromNeighbour
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.interfaces import (
     Agent,
-    AnchorsChanged,
-    CloseSoftLink,
     CodecChoice,
     LinkStood,
     Matcher,
     NeighbourTold,
-    OpenSoftLink,
     Overlay,
-    OverlayEvent,
     OverlayStarted,
-    OverlayWoke,
     SubscribeRequest,
-    TellNeighbour,
-    WakeOverlayAt,
 )
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
@@ -87,10 +78,12 @@ from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
 from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
+from mqloom.gateway.reception import Reception
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
 from mqloom.gateway.traffic import FromGateway, Holdings, Traffic
+from mqloom.gateway.weaver import Weaver
 
 
 def admit_all(request: SubscribeRequest) -> str | None:
@@ -138,7 +131,6 @@ class Node:
         self._soft_links = SoftLinks(parts.gateway, parts.epoch, self._journal)
         self._guests = Guests(parts.gateway, self._journal)
         self._overlay = GuardedOverlay(parts.gateway, parts.overlay, parts.neighbours, self._journal)
-        self._overlay_wakes_at: float | None = None
         self._painter = Painter(parts.gateway, parts.epoch, self._links, self._overlay) if parts.shows_links else None
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
@@ -158,13 +150,20 @@ class Node:
             subscribers=self._subscribers,
             journal=self._journal,
         )
+        self._weaver = Weaver(
+            overlay=self._overlay,
+            peers=self._peers,
+            outbox=self._outbox,
+            urgent=self._urgent,
+            soft_links=self._soft_links,
+            routes=self._routes,
+            traffic=self._traffic,
+            flushes=self._flushes,
+            painter=self._painter,
+            journal=self._journal,
+        )
         self._freezes = Freezes(
-            parts.gateway,
-            self._overlay,
-            self._soft_links,
-            self._outbox,
-            self._hand_to_overlay,
-            self._peers,
+            parts.gateway, self._overlay, self._soft_links, self._outbox, self._weaver.hand, self._peers
         )
         self._neighbours = Neighbours(
             gateway=parts.gateway,
@@ -178,10 +177,11 @@ class Node:
             freezes=self._freezes,
             soft_links=self._soft_links,
             overlay=self._overlay,
-            tell_overlay=self._hand_to_overlay,
+            tell_overlay=self._weaver.hand,
             journal=self._journal,
         )
         self._moves = Moves(parts.gateway, self._neighbours, self._journal)
+        self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, self._obey, self._change)
         self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
         self._records_read = False
         self._hold_until: float | None = None
@@ -192,9 +192,9 @@ class Node:
         """Take one event; return what is to be done, in order."""
         match event:
             case FramesReceived():
-                self._receive(event, now)
+                self._reception.receive(event, now)
             case AcksReceived():
-                self._receive_acks(event, now)
+                self._reception.receive_acks(event, now)
             case LinkConnected():
                 self._connected(event.neighbour, now)
             case LinkLost():
@@ -207,10 +207,10 @@ class Node:
                 self._read(event, now)
             case _:
                 self._traffic.handle(event, now)
-        self._tend_soft_links(now)
+        self._weaver.tend(now)
         self._moves.drop_parted(now)
         self._moves.tend(now)
-        self._tend_soft_links(now)
+        self._weaver.tend(now)
         self._open_intake(now)
         self._say_synced()
         self._clients.tend()
@@ -229,80 +229,6 @@ class Node:
             self._links[gateway].lost(now)
         else:
             self._soft_links.lost(gateway)
-
-    def _receive(self, event: FramesReceived, now: float) -> None:
-        if event.sender not in self._links and self._is_stranger(event.sender):
-            reason = "stranger"
-            text = f"{event.sender[:100]!r} wrote to our link topic, but is no neighbour of ours"
-            for _ in event.frames:
-                self._journal.refuse("frames_refused", reason, text)
-            return
-        for data in event.frames:
-            try:
-                frame = decode(data)
-                if frame.sender != event.sender:
-                    raise FrameError("sender", f"it names {frame.sender!r}")
-            except FrameError as error:
-                self._journal.refuse("frames_refused", error.reason, f"from {event.sender}: {error.problem}")
-                continue
-            if frame.sender not in self._links and _is_greeting(frame):
-                self._moves.adopt(frame.sender, now)
-            if frame.sender in self._links:
-                self._receive_from_neighbour(frame, self._links[frame.sender], now, urgent=event.urgent)
-            elif not self._moves.is_going_to(frame.sender):  # it may have been our neighbour before
-                self._say_parted(frame, now)
-                self._receive_from_guest(frame, now, urgent=event.urgent)
-
-    def _receive_from_neighbour(self, frame: Frame, link: Link, now: float, *, urgent: bool) -> None:
-        if urgent:
-            self._obey(link.receive_urgent(frame), frame.sender, now)
-            return
-        place = link.places
-        changes, messages = link.receive(frame, now)
-        self._change(frame.sender, changes, now)
-        self._obey(messages, frame.sender, now, FromNeighbour(frame.sender, frame.conversation, place))
-
-    def _is_stranger(self, sender: GatewayId) -> bool:
-        """Whether somebody can have nothing to say to us, whatever it is."""
-        is_known = self._may_be_guest(sender) or self._neighbours.places.has_parted(sender)
-        return not (is_known or self._freezes.may_join(sender))
-
-    def _may_be_guest(self, sender: GatewayId) -> bool:
-        """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""
-        return sender in self._peers and self._overlay.knows(sender)
-
-    def _say_parted(self, frame: Frame, now: float) -> None:
-        """Tell one who believes itself our neighbour that it is not, any more."""
-        number = self._neighbours.places.parted_from(frame.sender, now)
-        if number:
-            ack = encode_ack(Ack(self.gateway, frame.conversation, 0, 0, (), number))
-            self._effects.append(SendAck(neighbour=frame.sender, ack=ack))
-
-    def _receive_from_guest(self, frame: Frame, now: float, *, urgent: bool) -> None:
-        if urgent or not self._may_be_guest(frame.sender):
-            self._journal.refuse("frames_refused", "stranger", f"{frame.sender!r} is no neighbour of ours")
-            return
-        place = self._guests.places(frame.sender)
-        messages = [message for message in self._guests.receive(frame, now) if isinstance(message, Publication)]
-        self._obey(messages, frame.sender, now, FromGuest(frame.sender, frame.conversation, place))
-
-    def _receive_acks(self, event: AcksReceived, now: float) -> None:
-        for data in event.acks:
-            try:
-                ack = decode_ack(data)
-                if ack.sender != event.neighbour:
-                    raise FrameError("sender", f"it names {ack.sender!r}")
-            except FrameError as error:
-                text = f"an acknowledgement from {event.neighbour}: {error.problem}"
-                self._journal.refuse("frames_refused", error.reason, text)
-                continue
-            link = self._links.get(event.neighbour)
-            if ack.parted:
-                self._moves.parted(event.neighbour, ack.parted)
-            elif link is not None:
-                self._traffic.taken_over(link.acknowledged(ack, now))
-            else:
-                self._traffic.taken_over(self._soft_links.acknowledged(event.neighbour, ack, now))
 
     def _obey(
         self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromGateway | None = None
@@ -343,7 +269,7 @@ class Node:
                 self._traffic.marked(message, sender)
             case Told():
                 if not self._moves.told(sender, message.body):
-                    self._hand_to_overlay(NeighbourTold(sender, message.body), now)
+                    self._weaver.hand(NeighbourTold(sender, message.body), now)
             case Freeze() | Frozen() | Thaw() | Passed() | Parting():
                 self._moves.obey(message, sender, now)
 
@@ -375,13 +301,13 @@ class Node:
                 case LinkChange.OPEN:
                     self._freezes.reach(neighbour)  # before it hears of a map
                     if not self._moves.is_new(neighbour):
-                        self._hand_to_overlay(LinkStood(neighbour, up=True), now)  # its map goes before announcements
+                        self._weaver.hand(LinkStood(neighbour, up=True), now)  # its map goes before announcements
                     self._routes.open_link(neighbour)
                     self._flushes.reach(neighbour)
                     self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
                     if not self._moves.is_new(neighbour):
-                        self._hand_to_overlay(LinkStood(neighbour, up=False), now)
+                        self._weaver.hand(LinkStood(neighbour, up=False), now)
                     self._routes.close_link(neighbour)
                     self._flushes.lose(neighbour, now)
                     self._freezes.lose(neighbour)
@@ -435,54 +361,6 @@ class Node:
             self._hold_until = None
             self._traffic.open_intake()
 
-    # ---- the overlay ---------------------------------------------------------------------------------------------
-
-    def _hand_to_overlay(self, event: OverlayEvent, now: float) -> None:
-        if self._painter is not None:
-            self._painter.note_change()
-        anchors_changed = False
-        for effect in self._overlay.handle(event, now):
-            match effect:
-                case TellNeighbour():
-                    outbox = self._urgent if effect.urgent else self._outbox
-                    outbox.post(effect.neighbour, [Told(effect.body)])
-                case OpenSoftLink():
-                    if effect.gateway in self._peers:
-                        self._soft_links.open(effect.gateway)
-                    else:
-                        text = (
-                            f"{effect.gateway!r:.100} is not in our configuration: a soft link there cannot be opened"
-                        )
-                        self._journal.refuse("links_refused", "unknown", text)
-                case CloseSoftLink():
-                    self._soft_links.close(effect.gateway, now)
-                case WakeOverlayAt():
-                    self._overlay_wakes_at = effect.at
-                case AnchorsChanged():
-                    anchors_changed = True
-        if anchors_changed:
-            self._routes.anchor_again()
-
-    def _tend_soft_links(self, now: float) -> None:
-        """Let the overlay know which soft links stand, then send on another way what they gave back.
-
-        That may be too much for the next soft link, which does not stand then, and gives it back in turn. As none comes
-        to stand meanwhile, there is an end to it.
-        """
-        is_calm = not self._soft_links.are_stirred
-        if is_calm:
-            return
-        while not is_calm:
-            self._soft_links.sweep(now)
-            changes = self._soft_links.stood()
-            for change in changes:
-                (self._overlay.soft.add if change.up else self._overlay.soft.discard)(change.gateway)
-                self._hand_to_overlay(change, now)
-            if self._traffic.reroute():
-                self._flushes.follow()
-            is_calm = not changes and not self._soft_links.have_returned
-        self._flushes.advance(now)
-
     # ---- questions and orders -------------------------------------------------------------------------------------
 
     def _asked(self, client: ClientId, data: bytes) -> None:
@@ -502,7 +380,7 @@ class Node:
         self._hold_until = now + LINK_GRACE_S
         self._clients.start(self._parts.standing)
         self._controls.start(now)
-        self._hand_to_overlay(OverlayStarted(), now)
+        self._weaver.hand(OverlayStarted(), now)
 
     def _wake(self, now: float) -> None:
         self._wake_at = None
@@ -510,9 +388,7 @@ class Node:
             self._change(neighbour, link.wake(now), now)
         self._soft_links.wake(now)
         self._freezes.wake(now)
-        if self._overlay_wakes_at is not None and now >= self._overlay_wakes_at:
-            self._overlay_wakes_at = None
-            self._hand_to_overlay(OverlayWoke(), now)
+        self._weaver.wake(now)
         self._traffic.wake(now)
         self._flushes.wake(now)
         self._controls.wake(now)
@@ -521,6 +397,8 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = [*self._effects, *self._clients.drain(), *self._moves.drain()], []
+        answers, self._reception.answers = self._reception.answers, []
+        effects += answers
         for neighbour, waves in self._waves.drain().items():
             for wave in waves:
                 assert isinstance(wave, Flush | Flushed)
@@ -544,7 +422,7 @@ class Node:
             self._traffic.deadline,
             self._soft_links.deadline,
             self._guests.deadline,
-            self._overlay_wakes_at,
+            self._weaver.deadline,
             self._painter.deadline if self._painter is not None else None,
             self._flushes.deadline,
             self._freezes.deadline,
@@ -592,8 +470,3 @@ class Node:
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""
         return self._traffic.holdings()
-
-
-def _is_greeting(frame: Frame) -> bool:
-    first = frame.messages[0] if frame.messages else None
-    return isinstance(first, Hello) and first.asks

@@ -32,10 +32,11 @@ from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.flows import Flow
 from mqloom.gateway.guarded import GuardedOverlay
+from mqloom.gateway.guarded_matcher import GuardedMatcher
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.intake import Intake
 from mqloom.gateway.interfaces import Content, Matcher
-from mqloom.gateway.journal import Journal, PluginFailed
+from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkState
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
@@ -46,12 +47,8 @@ TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePass
 FromGateway = FromNeighbour | FromGuest
 
 
-class Held(NamedTuple):
-    """A publication that a neighbour sent before we knew what our own clients want."""
-
-    publication: Publication
-    duty: Duty | None
-    sender: GatewayId
+Held = tuple[Publication, Duty | None, GatewayId]
+"""A publication that a neighbour sent before we knew what our own clients want, and who did."""
 
 
 class Holdings(NamedTuple):
@@ -86,7 +83,7 @@ class Traffic:
         self._soft_links = soft_links
         self._guests = guests
         self._routes = routes
-        self._matcher = matcher
+        self._matcher = GuardedMatcher(matcher, routes, journal)
         self._overlay = overlay
         self._contents = contents
         self._subscribers = subscribers
@@ -165,13 +162,14 @@ class Traffic:
             self._route(batch, sender)
             return source
         for publication, duty in batch:
-            self._hold(Held(publication, duty, sender), self._held)
+            self._hold((publication, duty, sender), self._held)
         return source
 
     def _hold(self, each: Held, held: list[Held]) -> None:
         """Keep what came before our records were read; what has a duty is bounded by the windows of the links."""
-        size = len(each.publication.payload)
-        if each.duty is None and (len(held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX):
+        publication, duty, _ = each
+        size = len(publication.payload)
+        if duty is None and (len(held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX):
             text = "of QoS 0, came before we knew what our own clients want"
             self._journal.refuse("publications_dropped", "start", text)
             return
@@ -396,19 +394,12 @@ class Traffic:
         contents: Sequence[Content],
         duties: Sequence[Duty | None],
     ) -> Sequence[list[SubscriptionKey]]:
-        """Ask the matcher for the batch; if that fails, for each by itself, and set aside those on which it fails."""
-        try:
-            return self._journal.guard("matcher", self._ask_matcher, contents)
-        except PluginFailed:
-            pass
-        found: list[list[SubscriptionKey]] = []
-        for publication, content, duty in zip(publications, contents, duties, strict=True):
-            try:
-                found += self._journal.guard("matcher", self._ask_matcher, [content])
-            except PluginFailed:
+        """Return who wants each; those on which the matcher fails twice are set aside."""
+        found = self._matcher.match(contents)
+        for publication, duty, keys in zip(publications, duties, found, strict=True):
+            if keys is None:
                 self._set_aside(publication, duty)
-                found.append([])
-        return found
+        return [keys or [] for keys in found]
 
     def _set_aside(self, publication: Publication, duty: Duty | None) -> None:
         """A plugin failed twice on a publication: it must not block the rest."""
@@ -419,16 +410,6 @@ class Traffic:
             self._deliveries.publish(effect, [] if duty is None else [duty])
         else:
             self._effects.append(effect)
-
-    def _ask_matcher(self, contents: Sequence[Content]) -> list[list[SubscriptionKey]]:
-        """Return the matching keys for each publication; raises if the matcher answers nonsense."""
-        found = [list(keys) for keys in self._matcher.match(contents)]
-        if len(found) != len(contents):
-            raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
-        if all(key in self._routes for keys in found for key in keys):
-            return found
-        self._journal.refuse("plugin_failures", "matcher", "it named subscriptions that are not there: passed over")
-        return [[key for key in keys if key in self._routes] for keys in found]
 
     def _split(
         self, keys: Sequence[SubscriptionKey], source: GatewayId | None, qos: int
@@ -451,7 +432,7 @@ class Traffic:
 
     def wanted_by(self, publication: Publication) -> list[SubscriptionKey]:
         """Return which subscriptions want a publication, for people: nothing is done with it. Raises PluginFailed."""
-        return self._journal.guard("matcher", self._ask_matcher, self._contents.decode([publication]))[0]
+        return self._matcher.ask(self._contents.decode([publication]))[0]
 
     @property
     def unheard(self) -> list[GatewayId]:
