@@ -1,8 +1,9 @@
 """Publications through brokers whose processors are the bottleneck: one core each, which does one thing at a time.
 
 The overlays are those of `OverlayNet`. A publication waits in its broker's queue, without a limit, until the core has
-done with those before it. Then it is matched, which takes one operation, and where it goes is decided; each copy takes
-another operation, and `LATENCY_S` on its way.
+done with those before it. Then it is matched, and where it goes is decided. To write a copy is one operation; to match
+with `MATCHED` subscriptions is one too, and with more in proportion, as if each were looked at, whoever has it. A copy
+takes `LATENCY_S` on its way.
 """
 
 import heapq
@@ -24,6 +25,9 @@ from mqloom.lab.overlay_workload import Workload
 PROBED: Final = 3_000
 """Publications by which S0's operations are counted."""
 
+MATCHED: Final = 6_552
+"""As many subscriptions are matched while a copy is written: the paper's C1."""
+
 THIRD: Final = 1 / 3
 """The share of the publications at which the busiest core is full under S0, where nothing else is said."""
 
@@ -40,8 +44,8 @@ class Busiest:
     copies: float
 
 
-def busiest_under_s0(workload: Workload, seed: int) -> Busiest:
-    """Count what brokers do under S0, where nothing waits."""
+def busiest_under_s0(workload: Workload, matching: float, seed: int) -> Busiest:
+    """Count what brokers do under S0, where nothing waits; to match a publication is so many operations."""
     net = OverlayNet(workload.links, {gateway: {} for gateway in workload.gateways})
     net.start()
     publications = workload.publications(random.Random(f"{seed} overlay probe"))  # noqa: S311 - no secret
@@ -50,18 +54,27 @@ def busiest_under_s0(workload: Workload, seed: int) -> Busiest:
         journey = net.publish(*next(publications))
         matched.update(journey.reached)
         copies.update(source for source, _ in journey.hops)
-    most = max(workload.gateways, key=lambda gateway: matched[gateway] + copies[gateway])
-    return Busiest((matched[most] + copies[most]) / PROBED, copies[most] / PROBED)
+
+    def operations(gateway: GatewayId) -> float:
+        return matching * matched[gateway] + copies[gateway]
+
+    most = max(workload.gateways, key=operations)
+    return Busiest(operations(most) / PROBED, copies[most] / PROBED)
 
 
-def serve(
-    net: OverlayNet, workload: Workload, loads: tuple[Load, ...], operations_per_s: float, seed: int, tell: Tell
-) -> Flow:
+class Core(NamedTuple):
+    """How long one takes, in seconds."""
+
+    match_s: float
+    copy_s: float
+
+
+def serve(net: OverlayNet, workload: Workload, loads: tuple[Load, ...], core: Core, seed: int, tell: Tell) -> Flow:
     """Let publications flow under one load after the other; return what came within the time of the last one.
 
     What is under way when the time is over is not delivered any more.
     """
-    run = _Run(net, 1 / operations_per_s, BEGIN_S + sum(load.length_s for load in loads[:-1]), loads[-1])
+    run = _Run(net, core, BEGIN_S + sum(load.length_s for load in loads[:-1]), loads[-1])
     drawn = workload.publications(random.Random(f"{seed} overlay publications"))  # noqa: S311 - no secret
     total = sum(load.publications for load in loads)
     net.start()
@@ -92,11 +105,11 @@ class Waiting(NamedTuple):
 
 
 class _Run:
-    def __init__(self, net: OverlayNet, operation_s: float, counts_from: float, load: Load) -> None:
+    def __init__(self, net: OverlayNet, core: Core, counts_from: float, load: Load) -> None:
         self.flow = Flow()
         self.ends_at = counts_from + load.length_s
         self._net = net
-        self._operation_s = operation_s
+        self._core = core
         self._counts_from = counts_from
         self._period_s = load.period_s
         self._queues: dict[GatewayId, deque[Waiting]] = {gateway: deque() for gateway in net.overlays}
@@ -139,9 +152,9 @@ class _Run:
         sent, source, hops = self._queues[here][0]
         targets = self._net.route(here, sent.wanting, source)
         self.flow.sent[here] += len(targets)
-        done_at = at + self._operation_s
+        done_at = at + self._core.match_s
         for target in targets:
-            done_at += self._operation_s
+            done_at += self._core.copy_s
             self._later(done_at + LATENCY_S, target, Waiting(sent, here, hops + 1))
         self._later(done_at, here, None)
 
@@ -156,11 +169,12 @@ class Overload:
     For SH, and for the load that overlays tell, an uplink is what the busiest core sends under S0 when it is full.
     """
 
-    def __init__(self, workload: Workload, loads: tuple[Load, ...], seed: int) -> None:
+    def __init__(self, workload: Workload, subscriptions: int, loads: tuple[Load, ...], seed: int) -> None:
         self._workload = workload
+        self._matching = subscriptions / MATCHED
         self._loads = loads
         self._seed = seed
-        self._busiest = busiest_under_s0(workload, seed)
+        self._busiest = busiest_under_s0(workload, self._matching, seed)
 
     def run(self, strategy: str, fanout: int, saturated_at: float, tell: Tell) -> Flow:
         """Let it run on cores of which the busiest is full under S0 at this share of the publications."""
@@ -168,4 +182,6 @@ class Overload:
         uplink_per_s = per_s * self._busiest.copies
         settings = {"strategy": strategy, "delta": DELTA, "fanout": fanout, "uplink_per_s": uplink_per_s}
         net = OverlayNet(self._workload.links, dict.fromkeys(self._workload.gateways, settings))
-        return serve(net, self._workload, self._loads, per_s * self._busiest.operations, self._seed, tell)
+        copy_s = 1 / (per_s * self._busiest.operations)
+        core = Core(match_s=self._matching * copy_s, copy_s=copy_s)
+        return serve(net, self._workload, self._loads, core, self._seed, tell)

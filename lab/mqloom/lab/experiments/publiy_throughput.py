@@ -5,12 +5,12 @@ topics, so that 9% of the brokers want a publication. 72,000 publications a minu
 alike; what has not come when the time is over is not delivered.
 
 What the paper's brokers can carry it does not say. They have a core each, and here no limit to their uplinks; so it is
-the core that is full. Chosen: to match a publication takes a core as long as to write a copy, everything waits in order
-and without limit, and where a publication goes is decided when its turn comes (`mqloom.lab.overlay_cores`). All cores
-are equally fast. "Capacity for a half" means that the busiest is full under S0 at a half of the rate. But there S0
-still delivers over a half, because what does not pass the busiest brokers comes, and nobody could deliver twice as
-much. So the curves have the capacity for a third, and of a half there is what S2 delivers with most links. What comes
-out if uplinks are full instead, `docs/experiments.md` says: less.
+the core that is full. Chosen: to match a publication with C1's subscriptions takes a core as long as to write a copy,
+and with C2's in proportion; everything waits in order and without limit, and where a publication goes is decided when
+its turn comes (`mqloom.lab.overlay_cores`). All cores are equally fast. "Capacity for a half" means that the busiest is
+full under S0 at a half of the rate. But there S0 still delivers over a half, because what does not pass the busiest
+brokers comes, and nobody could deliver twice as much. So the curves have the capacity for a third, and of a half there
+is what S2 delivers with most links. What comes out if uplinks are full instead, `docs/experiments.md` says: less.
 
 Ten minutes are measured, after 100 s at the paper's low rate of 3,600 a minute: enough for five periods of weaving. To
 spare time one publication of twenty is simulated, on cores of a twentieth: the used shares and the waiting times are
@@ -81,7 +81,7 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
             tell((done + share) / len(setups), f"{setup.name}, {text}")
 
         workload = topic_workload(seed, gateways=setup.gateways, subscriptions=setup.subscriptions, topics=setup.topics)
-        trial = Overload(workload, (QUICK_WARM, QUICK) if quick else (WARM, FULL), seed)
+        trial = Overload(workload, setup.subscriptions, (QUICK_WARM, QUICK) if quick else (WARM, FULL), seed)
         found = _curves(trial, setup, fanouts, told)
         rows += _rows(setup, found, fanouts, quick=quick)
         panels.append(_panel(setup, found, fanouts))
