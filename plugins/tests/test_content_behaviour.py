@@ -106,6 +106,38 @@ def test_an_id_comes_back_as_it_was_added(id_: Hashable) -> None:
         assert [(type(each), each) for each in found] == [(int, 5), (type(id_), id_)]
 
 
+ALL_MATCHING = (
+    "a > 0",
+    "a > 0 AND b > 0",
+    "k = 1 AND (a > 0 OR b > 5)",
+    "a = 1",
+    "",
+    "b IS NOT NULL",
+    "k = 1 AND s LIKE '%x%'",
+)
+WIDER = (2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63, "text")
+
+
+@pytest.mark.parametrize("several", [1, 40])
+def test_arrays_widen_with_the_ids_and_become_lists(several: int) -> None:
+    engine = Engine()
+    event = {"a": 1, "b": 1, "k": 1, "s": "axe"}
+    expected: set[Hashable] = set()
+    ids: list[Hashable] = [*range(several * len(ALL_MATCHING)), *WIDER]
+    for place, id_ in enumerate(ids):
+        engine.add(id_, Filter.parse(ALL_MATCHING[place % len(ALL_MATCHING)]), place % 3)
+        expected.add(id_)
+        if place >= several * len(ALL_MATCHING) - 2:
+            for found in (engine.match(event), *engine.match_batch([event] * 9)):
+                assert sorted(map(str, found)) == sorted(map(str, expected))
+            assert engine.destinations(event) == set(range(3))
+    assert isinstance(engine.match(event), list)  # a text is among them
+    for id_ in ids:
+        engine.remove(id_)
+    engine.add(7, Filter.parse("a > 0"))
+    assert engine.match(event) == array("i", [7])
+
+
 def test_ids_that_are_equal_are_one_id() -> None:
     engine = Engine()
     engine.add(1, Filter.ALL)

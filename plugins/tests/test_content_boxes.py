@@ -57,7 +57,7 @@ class Scanned:
         self._randomness = randomness
         self._draws = draws
         self._destinations = destinations
-        self.rows = BoxRows(len(draws), native=True)
+        self.rows = BoxRows(len(draws), code="i")
         self.boxes: dict[int, Box] = {}
         self._next = 0
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mqloom.plugins.content.box_bits import BoxBits
 from mqloom.plugins.content.cells import Cells
-from mqloom.plugins.content.entries import ID_CODE, Box, Items, Mask, Point
+from mqloom.plugins.content.entries import Box, Code, Items, Mask, Point
 from mqloom.plugins.content.keys import Get
 
 INDEXED_MIN: Final = 256
@@ -55,18 +55,18 @@ class BoxRows:
         "_bits",
         "_boxes",
         "_cells",
+        "_code",
         "_columns",
         "_dead",
         "_dimensions",
         "_finds",
         "_indexed",
         "_items",
-        "_native",
     )
 
-    def __init__(self, dimensions: int, native: bool) -> None:
+    def __init__(self, dimensions: int, code: Code) -> None:
         self._dimensions = dimensions
-        self._native = native
+        self._code = code
         self._boxes: list[Box | None] = []
         self._allocate(8)
         self._bits = BoxBits(8)
@@ -75,7 +75,7 @@ class BoxRows:
 
     def _allocate(self, capacity: int) -> None:
         self._columns: NDArray[np.float64] = np.empty((2 * self._dimensions, capacity))
-        self._items: NDArray[Any] = np.zeros(capacity, np.int64 if self._native else object)
+        self._items: NDArray[Any] = np.zeros(capacity, self._code or object)
         self._alive: NDArray[np.bool_] = np.ones(capacity, bool)
 
     def __len__(self) -> int:
@@ -168,10 +168,10 @@ class BoxRows:
         """Return all that are not dead."""
         return [box for box in self._boxes if box is not None]
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self._native = False
-        self._items = self._items.astype(object)
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        self._code = code
+        self._items = self._items.astype(code or object)
 
     def match_quickly(self, get: Get, paths: Sequence[str]) -> Items | None:
         """Return the items whose box holds a publication, or None if that is not as simple as usual."""
@@ -210,7 +210,7 @@ class BoxRows:
 
     def _taken(self, indices: NDArray[Any]) -> Items:
         items = self._items.take(indices)
-        return array(ID_CODE, items.tobytes()) if self._native else items.tolist()
+        return array(self._code, items.tobytes()) if self._code else items.tolist()
 
     def mask(self, point: Point) -> Mask:
         """Return the destinations of the items whose box holds a point."""

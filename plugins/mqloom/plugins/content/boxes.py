@@ -5,7 +5,6 @@ That is right of values which are doubles too. For others the boxes near them ar
 """
 
 import math
-from array import array
 from collections.abc import Iterable, Sequence
 from itertools import compress
 from sys import getsizeof
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from mqloom.plugins.content.box_rows import BoxRows
 from mqloom.plugins.content.drafts import Range
-from mqloom.plugins.content.entries import CHECKED, ID_CODE, Box, Entry, Item, Items, LeafName, Mask, Point
+from mqloom.plugins.content.entries import CHECKED, Box, Code, Entry, Item, Items, LeafName, Mask, Point, container
 from mqloom.plugins.content.few_boxes import FewBoxes
 from mqloom.plugins.content.keys import Get
 
@@ -33,12 +32,12 @@ Values = list[int | float]
 class Boxes:
     """Items by bounds on `paths`."""
 
-    __slots__ = ("_few", "_few_index", "_native", "_paths", "_rows", "name", "node")
+    __slots__ = ("_code", "_few", "_few_index", "_paths", "_rows", "name", "node")
 
-    def __init__(self, name: LeafName, paths: tuple[str, ...], node: Any, native: bool) -> None:
+    def __init__(self, name: LeafName, paths: tuple[str, ...], node: Any, code: Code) -> None:
         self.name = name
         self.node = node
-        self._native = native and name[1] != CHECKED
+        self._code: Code = "" if name[1] == CHECKED else code
         self._paths = paths
         self._few: list[Box] = []
         self._few_index: FewBoxes | None = None
@@ -71,7 +70,7 @@ class Boxes:
         self._few.append(box)
         self._few_index = None
         if len(self._few) > FEW_MAX:
-            self._rows = BoxRows(len(self._paths), self._native)
+            self._rows = BoxRows(len(self._paths), self._code)
             for known in self._few:
                 self._rows.add(known)
             self._few = []
@@ -92,12 +91,14 @@ class Boxes:
         if self._rows is not None:
             self._rows.settle()
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self._native = False
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        if self.name[1] == CHECKED:
+            return
+        self._code = code
         self._few_index = None
         if self._rows is not None:
-            self._rows.turn()
+            self._rows.turn(code)
 
     def match(self, get: Get) -> Items:
         """Return the items whose box holds the publication."""
@@ -135,7 +136,7 @@ class Boxes:
         return mask
 
     def _listed(self, items: Iterable[Any]) -> Items:
-        return array(ID_CODE, items) if self._native else list(items)
+        return container(self._code, items)
 
     def _index_few(self) -> FewBoxes:
         items = self._listed([box.item for box in self._few])

@@ -1,9 +1,10 @@
 """What is known of a subscription in the engine, and what every leaf has in common."""
 
+import math
 from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mqloom.plugins.content.planning import Checks, Leaf
 
@@ -80,9 +81,12 @@ SEVERAL: Final = 1
 CHECKED: Final = 2
 """The bucket of candidates."""
 
-ID_CODE: Final = "q"
-_ID_MIN: Final = -(2**63)
-_ID_MAX: Final = 2**63 - 1
+Code = Literal["i", "q", ""]
+"""How leaves hold ids: in arrays of integers of 32 or of 64 bits, or in lists of anything."""
+
+FIRST_CODE: Final = "i"
+
+_BITS: Final[dict[Code, int]] = {"i": 31, "q": 63}
 
 NUMBERS: Final = frozenset((int, float))
 """The types of numbers as they usually come."""
@@ -90,11 +94,14 @@ NUMBERS: Final = frozenset((int, float))
 number_of = attrgetter("number")
 
 
-def is_native(id_: Hashable) -> bool:
-    """Say whether an array can hold an id, so that what comes out is what went in: True would come out as 1."""
-    return type(id_) is int and _ID_MIN <= id_ <= _ID_MAX
+def code_for(id_: Hashable, code: Code) -> Code:
+    """Return how ids must be held so that this one comes out as it went in, and not 1 for True."""
+    if type(id_) is not int:
+        return ""
+    size = (~id_ if id_ < 0 else id_).bit_length()
+    return code if size <= _BITS.get(code, math.inf) else "q" if size <= _BITS["q"] else ""
 
 
-def container(native: bool) -> Items:
-    """Return an empty array of integers, or an empty list for anything."""
-    return array(ID_CODE) if native else []
+def container(code: Code, items: Iterable[Item] = ()) -> Items:
+    """Return an array of integers, or a list."""
+    return array(code, items) if code else list(items)

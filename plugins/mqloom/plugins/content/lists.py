@@ -4,7 +4,7 @@ from bisect import bisect_left
 from sys import getsizeof
 from typing import Any
 
-from mqloom.plugins.content.entries import CHECKED, Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Code, Entry, Item, LeafName, Mask, container, number_of
 
 
 class Listed:
@@ -15,10 +15,10 @@ class Listed:
     waiting = False
     """Whether `settle` has something to do: never."""
 
-    def __init__(self, name: LeafName, node: Any, native: bool) -> None:
+    def __init__(self, name: LeafName, node: Any, code: Code) -> None:
         self.name = name
         self.node = node
-        self.items = container(native and name[1] != CHECKED)
+        self.items = container("" if name[1] == CHECKED else code)
         self._entries: list[Entry] = []
         self._counts: dict[Mask, int] | None = None
         self._mask: Mask | None = None
@@ -49,9 +49,10 @@ class Listed:
     def settle(self) -> None:
         """Do nothing: nothing was put off."""
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self.items = list(self.items)
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        if self.name[1] != CHECKED:
+            self.items = container(code, self.items)
 
     def mask(self) -> Mask:
         """Return the destinations of all."""

@@ -43,8 +43,8 @@ class NestedPaths:
                 if found is None:
                     found = attributes.copy() if attributes.__class__ is dict else dict(attributes)
                 for path, last in paths:
-                    if path not in attributes:  # A key that is literally the whole path comes first.
-                        found[path] = lookup(attributes, path) if last is None else inner.get(last)
+                    # A key that is literally the whole path comes first.
+                    found.setdefault(path, lookup(attributes, path) if last is None else inner.get(last))
         return attributes if found is None else found
 
     def size_bytes(self) -> int:

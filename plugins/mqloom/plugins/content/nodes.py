@@ -5,7 +5,7 @@ from sys import getsizeof
 from typing import Final
 
 from mqloom.plugins.content.boxes import Boxes
-from mqloom.plugins.content.entries import LeafName
+from mqloom.plugins.content.entries import FIRST_CODE, Code, LeafName, container
 from mqloom.plugins.content.keys import Signature
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import BoxLeaf, Checks, ThresholdLeaf, TriedLeaf
@@ -19,7 +19,7 @@ _NO_GROUPS: "Final[dict[Checks, Node]]" = {}
 class Node:
     """Leaves by name; and groups: nodes of those that have, besides, the same checks."""
 
-    __slots__ = ("_selection", "groups", "key", "lead", "leaves", "parent", "signature")
+    __slots__ = ("_code", "_selection", "groups", "key", "lead", "leaves", "parent", "signature")
 
     def __init__(self, signature: Signature, key: Hashable, parent: "Node | None" = None) -> None:
         self.signature = signature
@@ -29,23 +29,25 @@ class Node:
         self.groups = _NO_GROUPS
         self.lead: str | None = None
         """Of a group, an attribute without which its checks cannot be true."""
+        self._code: Code = FIRST_CODE
         self._selection: Selection | None = None
 
     def __bool__(self) -> bool:
         return bool(self.leaves or self.groups)
 
-    def grow(self, name: LeafName, native: bool) -> LeafObject:
+    def grow(self, name: LeafName, code: Code) -> LeafObject:
         """Make a leaf."""
         leaf = name[0]
+        self._code = code
         made: LeafObject
         if isinstance(leaf, ThresholdLeaf):
-            made = Thresholds(name, leaf, self, native)
+            made = Thresholds(name, leaf, self, code)
         elif isinstance(leaf, BoxLeaf):
-            made = Boxes(name, leaf.paths, self, native)
+            made = Boxes(name, leaf.paths, self, code)
         elif isinstance(leaf, TriedLeaf):
-            made = Tried(name, leaf, self, native)
+            made = Tried(name, leaf, self, code)
         else:
-            made = Listed(name, self, native)
+            made = Listed(name, self, code)
         self.leaves[name] = made
         self._selection = None
         return made
@@ -57,12 +59,13 @@ class Node:
             gone.row = None  # it holds the leaf in turn
         self._selection = None
 
-    def grow_group(self, checks: Checks) -> "Node":
+    def grow_group(self, checks: Checks, code: Code) -> "Node":
         """Make the node for those that have these checks in common."""
         if not self.groups:
             self.groups = {}
         made = self.groups[checks] = Node(self.signature, checks, self)
         made.lead = lead_of(checks)
+        self._code = code
         self._selection = None
         return made
 
@@ -75,20 +78,21 @@ class Node:
         """Return what to ask of a publication that has the node's keys."""
         if self._selection is None:
             groups = [(node.lead, checks, node.selection) for checks, node in self.groups.items()]
-            self._selection = Selection(self.leaves.values(), groups)
+            self._selection = Selection(self.leaves.values(), groups, container(self._code))
         return self._selection
 
     def forget_selection(self) -> None:
         """Give its memory back until it is asked for."""
         self._selection = None
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        self._code = code
         self._selection = None
         for leaf in self.leaves.values():
-            leaf.turn()
+            leaf.turn(code)
         for node in self.groups.values():
-            node.turn()
+            node.turn(code)
 
     def all_leaves(self) -> list[LeafObject]:
         """Return all leaves, those of groups among them."""

@@ -13,7 +13,7 @@ from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
 from mqloom.plugins.content.planning import SINGLE, Checks, ThresholdLeaf
 from mqloom.plugins.content.thresholds import Thresholds
-from mqloom.plugins.content.tried import Tried
+from mqloom.plugins.content.tried import Tried, TriedRow, collect_tried
 
 LeafObject = Listed | Thresholds | Boxes | Tried
 
@@ -25,6 +25,9 @@ Postponed = dict[Boxes, list[int]]
 
 _TEXTS: Final = frozenset((str,))
 
+_EXACT_MAX: Final = 2**53
+"""Up to here every integer is a double."""
+
 _FEW: Final = 64
 """So many ids are made distinct without numpy."""
 
@@ -32,32 +35,38 @@ _FEW: Final = 64
 _Row = tuple[str, frozenset[type], Callable[[Any, Any], int], Any, bool, Items, Thresholds | Bundle]
 """What a match needs of a leaf: attribute, types of its values, search, thresholds, tail, items; and the leaf."""
 
+_ByValue = tuple[str, frozenset[type], tuple[_Row, ...]]
+"""An attribute, the types of its values, and all that is searched for its value."""
+
+_TriedPlace = tuple[int, int, list[TriedRow]]
+"""Which of the attributes have the values for a leaf that tries, and its row."""
+
 
 class Selection:
-    """`first`, then if there is `more`, `collect_more`; then `collect`.
+    """`collect`, then if there is `more`, `collect_more`.
 
-    What comes first is likely most of it, and is not copied again but when its container grows.
+    The largest leaf comes first: what it gives is not copied again but when its container grows.
     """
 
     __slots__ = (
         "_all_rows",
         "_boxes",
+        "_by_value",
         "_empty",
         "_groups",
         "_joined",
-        "_lead",
         "_listed",
         "_lists",
         "_other_rows",
         "_present",
-        "_rows",
         "_tried",
+        "_tried_rows",
         "more",
         "sole",
     )
 
     def __init__(
-        self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items = (), bundles: Bundles | None = None
+        self, leaves: Iterable[LeafObject], groups: "list[Group]", empty: Items, bundles: Bundles | None = None
     ) -> None:
         listed: list[Listed] = []
         present: dict[str, tuple[list[Listed], list[Listed]]] = {}
@@ -89,10 +98,9 @@ class Selection:
             for name, several in alike.items()
             for leaf in (several if bundles is None else bundles.join(several))
         ]
-        rows.sort(key=_row_size)
-        self._lead = rows[-1] if rows else None
+        rows.sort(key=_row_size, reverse=True)
         self._all_rows = tuple(rows)
-        self._rows = tuple(rows[:-1])
+        self._by_value, self._tried_rows = _by_value(rows, tried)
         self._other_rows = tuple(other_rows)
         self._listed = tuple(listed)
         self._present = tuple([(path, tuple(without), tuple(with_it)) for path, (without, with_it) in present.items()])
@@ -103,35 +111,42 @@ class Selection:
         self._empty = empty
         self._joined = tuple([leaf.items for leaf in sorted(listed, key=len)])
         self.more = bool(lists or boxes or groups or other_rows)
-        others = listed or present or lists or tried or groups or self._lead or other_rows
+        others = listed or present or lists or tried or groups or rows or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
         """The boxes, if there is nothing else: their answer is the whole answer."""
 
-    def first(self, get: Get) -> Items:
-        """Return the ids of the largest leaf of one bound, in a container of the caller's own."""
-        if self._lead is not None:
-            path, types, search, thresholds, tail, items, _ = self._lead
-            value = get(path)
-            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
+    def collect(self, get: Get) -> Items:
+        """Return the ids of the leaves of which each id comes once, but for boxes and groups: the caller's own."""
+        out: Items = None
+        values: list[Any] = []
+        for path, types, rows in self._by_value:
+            value: Any = get(path)
+            if value.__class__ is int and types is NUMBERS:
+                if -_EXACT_MAX <= value <= _EXACT_MAX:
+                    value = float(value)  # it is compared with doubles: that takes less time if it is one, too
+            elif not (value.__class__ in types or _is_of_kind(value, types)) or value != value:  # noqa: PLR0124  (NaN)
+                values.append(None)
+                continue
+            values.append(value)
+            for _, _, search, thresholds, tail, items, _ in rows:
                 cut = search(thresholds, value)
-                return items[cut:] if tail else items[:cut]
-        return self._empty[:]
+                if out is None:
+                    out = items[cut:] if tail else items[:cut]
+                else:
+                    out += items[cut:] if tail else items[:cut]
+        if out is None:
+            out = self._empty[:]
+        if self._tried_rows:
+            collect_tried(self._tried_rows, values, out)
+        for items in self._joined:
+            out += items
+        return self._with_present(get, out) if self._present else out
 
-    def collect(self, get: Get, out: Items) -> None:
-        """Add the ids of the other leaves of which each id comes once, but for boxes and groups."""
-        for path, types, search, thresholds, tail, items, _ in self._rows:
-            value = get(path)
-            # NaN is not equal to itself.
-            if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
-                cut = search(thresholds, value)
-                out += items[cut:] if tail else items[:cut]
-        for tried in self._tried:
-            tried.collect(get, out)
+    def _with_present(self, get: Get, out: Items) -> Items:
         for path, without, with_it in self._present:
             for listed in without if get(path) is None else with_it:
                 out += listed.items
-        for items in self._joined:
-            out += items
+        return out
 
     def collect_more(self, get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0) -> None:
         """Add what is in the other leaves; if asked to, postpone those of many boxes for publication `number`."""
@@ -211,17 +226,22 @@ class Selection:
         """Return the memory it takes, without the leaves."""
         tuples = (
             self._all_rows,
-            self._rows,
+            self._by_value,
             self._other_rows,
             self._listed,
             self._present,
             self._lists,
             self._boxes,
             self._tried,
+            self._tried_rows,
             self._groups,
             self._joined,
         )
-        inner = (each for several in (self._present, self._lists, self._boxes, self._groups) for each in several)
+        inner = (
+            each
+            for several in (self._present, self._lists, self._boxes, self._groups, self._by_value)
+            for each in several
+        )
         rows = (*self._all_rows, *self._other_rows, *(row for _, row in self._other_rows))
         return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
 
@@ -236,12 +256,9 @@ def collect_all(
     """Add what is in any of these; see `Selection.collect_more`."""
     out = pools[SINGLE]
     for selection in selections:
+        out += selection.collect(get)
         if selection.more:
             selection.collect_more(get, pools, postponed, number)
-        first = selection.first(get)
-        if first:
-            out += first
-        selection.collect(get, out)
 
 
 def holds(checks: Checks, get: Get) -> bool:
@@ -277,6 +294,19 @@ def _row(name: ThresholdLeaf, leaf: Thresholds | Bundle) -> _Row:
         leaf.row = name.path, types, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
     row: _Row = leaf.row
     return row
+
+
+def _by_value(rows: Iterable[_Row], tried: Iterable[Tried]) -> tuple[tuple[_ByValue, ...], tuple[_TriedPlace, ...]]:
+    """Return the rows by the value that they ask for, the first row first; and where leaves that try find theirs."""
+    places: dict[tuple[str, frozenset[type]], tuple[int, list[_Row]]] = {}
+    for row in rows:
+        places.setdefault(row[:2], (len(places), []))[1].append(row)
+    tried_rows = []
+    for leaf in tried:
+        one, two = [places.setdefault((path, NUMBERS), (len(places), []))[0] for path in leaf.paths]
+        tried_rows.append((one, two, leaf.row))
+    by_value = [(path, types, tuple(searches)) for (path, types), (_, searches) in places.items()]
+    return tuple(by_value), tuple(tried_rows)
 
 
 def _row_size(row: _Row) -> int:

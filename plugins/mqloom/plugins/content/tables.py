@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.bundles import Bundles
-from mqloom.plugins.content.entries import LeafName, container
+from mqloom.plugins.content.entries import FIRST_CODE, Code, LeafName, container
 from mqloom.plugins.content.keys import Get, Signature, finder, values_key
 from mqloom.plugins.content.nodes import Node
 from mqloom.plugins.content.planning import SINGLE, Checks, Plan
@@ -52,17 +52,17 @@ class Tables:
         "_paths",
         "_seen",
         "_tables",
+        "code",
         "has_boxes",
         "key",
         "known",
-        "native",
         "root",
     )
 
     def __init__(self) -> None:
         self.root = Node((), ())
-        self.native = True
-        """Whether leaves hold ids in arrays of integers."""
+        self.code: Code = FIRST_CODE
+        """How leaves hold ids."""
         self.has_boxes = False
         """Whether there was a leaf of boxes since the tables were last empty."""
         self.known: dict[Hashable, Selection] = {}
@@ -91,7 +91,7 @@ class Tables:
             node = self._grow_group(node, checks) if group is None else group
         found = node.leaves.get(name)
         if found is None:
-            found = node.grow(name, self.native)
+            found = node.grow(name, self.code)
             self.has_boxes = self.has_boxes or isinstance(found, Boxes)
             self._forget()
         return found
@@ -119,7 +119,7 @@ class Tables:
         return len(self._node(signature, key).groups)
 
     def _grow_group(self, node: Node, checks: Checks) -> Node:
-        made = node.grow_group(checks)
+        made = node.grow_group(checks, self.code)
         self._count_paths(checks, 1)
         return made
 
@@ -210,7 +210,7 @@ class Tables:
                     groups.append((group.lead, checks, group.selection))
                 elif holds(checks, get):
                     leaves += group.leaves.values()
-        return Selection(leaves, groups, container(self.native), self._bundles)
+        return Selection(leaves, groups, container(self.code), self._bundles)
 
     def _nodes_for(self, values: Mapping[str, object]) -> list[Node]:
         """Return the nodes whose keys a publication has."""
@@ -225,16 +225,16 @@ class Tables:
                 found.append(node)
         return found
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self.native = False
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        self.code = code
         for node in self:
-            node.turn()
+            node.turn(code)
         self._forget()
 
     def turn_back(self) -> None:
-        """Hold ids in arrays again, as there are none."""
-        self.native = True
+        """Hold ids in the smallest arrays again, as there are none."""
+        self.code = FIRST_CODE
         self.has_boxes = False
         self._forget()
 

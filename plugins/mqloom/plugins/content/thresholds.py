@@ -9,7 +9,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 from mqloom.core.filter import Operator
-from mqloom.plugins.content.entries import CHECKED, Entry, Item, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import CHECKED, Code, Entry, Item, LeafName, Mask, container, number_of
 from mqloom.plugins.content.planning import ThresholdLeaf
 
 SORTED_AT_ONCE_MAX: Final = 8192
@@ -49,13 +49,13 @@ class Thresholds:
         "waiting",
     )
 
-    def __init__(self, name: LeafName, leaf: ThresholdLeaf, node: Any, native: bool) -> None:
+    def __init__(self, name: LeafName, leaf: ThresholdLeaf, node: Any, code: Code) -> None:
         self.name = name
         self.node = node
         self.search, self.tail = SEARCH[leaf.operator]
         # Doubles side by side are found faster than objects anywhere in memory, and take a quarter of it.
         self.thresholds: Any = array("d") if leaf.kind == "double" else []
-        self.items = container(native and name[1] != CHECKED)
+        self.items = container("" if name[1] == CHECKED else code)
         self.row: Any = None
         """What selections keep of it: if they share it, it may stay in the processor's cache."""
         self.bundles: list[Any] | None = None
@@ -121,10 +121,11 @@ class Thresholds:
             del column[:]
             column.extend(values)
 
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self.items = list(self.items)
-        self.row = None
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        if self.name[1] != CHECKED:
+            self.items = container(code, self.items)
+            self.row = None
 
     def mask(self, value: Any) -> Mask:
         """Return the destinations of those whose threshold the value passes."""

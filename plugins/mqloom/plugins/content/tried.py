@@ -8,12 +8,12 @@ little of it is touched that it may stay in the processor's cache.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
-from mqloom.plugins.content.entries import NUMBERS, Entry, Item, Items, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import Code, Entry, Item, Items, LeafName, Mask, container, number_of
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.planning import TriedLeaf
 from mqloom.plugins.content.thresholds import SEARCH
@@ -29,40 +29,38 @@ class _Row(NamedTuple):
     bit: Mask
 
 
-class _Layout(NamedTuple):
-    """How the rows lie: by their first bound; and for each cut of these, those that depend on their second, by that."""
+TriedRow = tuple[
+    Callable[..., int], bool, Callable[..., int], bool, bool, int, Sequence[int], "array[float]", Sequence[Any]
+]
+"""What a match needs: of each bound its search and tail; whether every bound must hold; and the layout:
 
-    first: "array[float]"
-    sure: Items
-    """The ids by their first bound; empty if that is not enough for any."""
-    starts: Sequence[int]
-    """Where the ids for each cut begin among the following, and where the last end."""
-    second: "array[float]"
-    rest: Items
-    rows: Sequence[_Row]
-    """The rows by their first bound."""
-    rest_rows: Sequence[_Row]
+count   how many there are
+starts  where the part for each cut of the first bounds begins, and where the last ends
+bounds  the first bounds, sorted; then for each cut of these the second bounds of those that depend on them, sorted
+items   the ids, each beside its bound
+"""
 
 
 class Tried:
-    """Items by two bounds."""
+    """Items by two bounds. `row` is right after `settle`."""
 
-    __slots__ = ("_asked", "_entries", "_every", "_layout", "_native", "_rows", "name", "node")
+    __slots__ = ("_code", "_entries", "_laid_out", "_leaf", "_rows", "name", "node", "paths", "row", "waiting")
 
-    waiting = False
-    """Whether `settle` has something to do: never."""
-
-    def __init__(self, name: LeafName, leaf: TriedLeaf, node: Any, native: bool) -> None:
+    def __init__(self, name: LeafName, leaf: TriedLeaf, node: Any, code: Code) -> None:
         self.name = name
         self.node = node
-        (path, operator), (path_2, operator_2) = leaf.bounds
-        (search, tail), (search_2, tail_2) = SEARCH[operator], SEARCH[operator_2]
-        self._asked = path, search, tail, path_2, search_2, tail_2
-        self._every = leaf.every
-        self._native = native
+        self.waiting = True
+        """Whether `settle` has something to do."""
+        self.row: list[TriedRow] = []
+        """One, or none before it is settled: selections share the list."""
+        self.paths = [path for path, _ in leaf.bounds]
+        """The attributes of both bounds."""
+        self._leaf = leaf
+        self._code = code
         self._entries: list[Entry] = []
         self._rows: list[_Row] = []
-        self._layout: _Layout | None = None
+        self._laid_out: list[_Row] = []
+        """The rows as their bounds and ids lie."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -71,7 +69,7 @@ class Tried:
         """Take an item in; return what `remove` will need."""
         self._rows.append(_Row(*bounds, item, entry.bit))
         self._entries.append(entry)
-        self._layout = None
+        self.waiting = True
         return None
 
     def remove(self, entry: Entry, _argument: Any) -> None:
@@ -79,79 +77,61 @@ class Tried:
         index = bisect_left(self._entries, entry.number, key=number_of)
         assert self._entries[index] is entry
         del self._entries[index], self._rows[index]
-        self._layout = None
+        self.waiting = True
+
+    def turn(self, code: Code) -> None:
+        """Hold more kinds of ids from now on."""
+        self._code = code
+        self.settle()
 
     def settle(self) -> None:
-        """Do nothing: nothing was put off."""
-
-    def turn(self) -> None:
-        """Hold ids of any type from now on."""
-        self._native = False
-        self._layout = None
-
-    def collect(self, get: Get, out: Items) -> None:
-        """Add the items whose bounds hold."""
-        path, search, tail, path_2, search_2, tail_2 = self._asked
-        first, sure, starts, second, rest, _, _ = self._layout or self._lay_out()
-        one = get(path)
-        if (one.__class__ in NUMBERS or _is_number(one)) and one == one:  # noqa: PLR0124
-            cut = search(first, one)
-        else:  # none holds
-            cut = len(first) if tail else 0
-        if sure:
-            out += sure[cut:] if tail else sure[:cut]
-        start, end = starts[cut], starts[cut + 1]
-        if start < end:
-            two = get(path_2)
-            if (two.__class__ in NUMBERS or _is_number(two)) and two == two:  # noqa: PLR0124
-                cut = search_2(second, two, start, end)
-                out += rest[cut:end] if tail_2 else rest[start:cut]
+        """Lay bounds and ids out."""
+        self.waiting = False
+        (search, tail), (search_2, tail_2) = [SEARCH[operator] for _, operator in self._leaf.bounds]
+        rows = sorted(self._rows, key=_first)
+        # If both must hold, those depend on their second bound whose first one holds; else those whose first does not.
+        at_front = self._leaf.every is not tail
+        parts = [sorted(rows[:cut] if at_front else rows[cut:], key=_second) for cut in range(len(rows) + 1)]
+        rest = [row for part in parts for row in part]
+        self._laid_out = rows + rest
+        starts = tuple(accumulate(map(len, parts), initial=len(rows)))
+        bounds = array("d", [row.first for row in rows] + [row.second for row in rest])
+        items = container(self._code, [row.item for row in self._laid_out])
+        every = self._leaf.every
+        self.row[:] = [(search, tail, search_2, tail_2, every, len(rows), starts, bounds, items)]
 
     def mask(self, get: Get) -> Mask:
         """Return the destinations of the items whose bounds hold."""
-        path, search, tail, path_2, search_2, tail_2 = self._asked
-        first, sure, starts, second, _, rows, rest_rows = self._layout or self._lay_out()
-        one, two = get(path), get(path_2)
-        cut = search(first, one) if _is_number(one) and one == one else len(first) if tail else 0  # noqa: PLR0124
-        matching = list(rows[cut:] if tail else rows[:cut]) if sure else []
-        start, end = starts[cut], starts[cut + 1]
-        if _is_number(two) and two == two:  # noqa: PLR0124
-            cut = search_2(second, two, start, end)
-            matching += rest_rows[cut:end] if tail_2 else rest_rows[start:cut]
+        values = [value if _is_number(value) and value == value else None for value in map(get, self.paths)]  # noqa: PLR0124
+        [row] = self.row
+        found: list[int] = []
+        collect_tried([(0, 1, [(*row[:-1], range(len(self._laid_out)))])], values, found)
         mask = 0
-        for row in matching:
-            mask |= row.bit
+        for index in found:
+            mask |= self._laid_out[index].bit
         return mask
-
-    def _lay_out(self) -> _Layout:
-        rows = sorted(self._rows, key=_first)
-        tail = self._asked[2]
-        # If both must hold, those depend on their second bound whose first one holds; else those whose first does not.
-        at_front = self._every is not tail
-        parts = [sorted(rows[:cut] if at_front else rows[cut:], key=_second) for cut in range(len(rows) + 1)]
-        rest_rows = [row for part in parts for row in part]
-        layout = self._layout = _Layout(
-            first=array("d", [row.first for row in rows]),
-            sure=self._items(() if self._every else rows),
-            starts=tuple(accumulate(map(len, parts), initial=0)),
-            second=array("d", [row.second for row in rest_rows]),
-            rest=self._items(rest_rows),
-            rows=rows,
-            rest_rows=rest_rows,
-        )
-        return layout
-
-    def _items(self, rows: Sequence[_Row]) -> Items:
-        items = container(self._native)
-        items.extend([row.item for row in rows])
-        return items
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
-        layout = self._layout or ()
         row = getsizeof(_Row(0.0, 0.0, None, 0)) + 2 * getsizeof(0.0)
-        parts = (self, self._entries, self._rows, self._asked, layout, *layout)
-        return sum(map(getsizeof, parts)) + row * len(self._rows)
+        parts = (self, self._entries, self._rows, self._laid_out, self.row, *self.row)
+        layout = [part for each in self.row for part in each[6:]]
+        return sum(map(getsizeof, (*parts, *layout))) + row * len(self._rows)
+
+
+def collect_tried(leaves: Iterable[tuple[int, int, list[TriedRow]]], values: Sequence[Any], out: Items) -> None:
+    """Add the items whose bounds hold; for each leaf the places of its two values, which are numbers or None."""
+    for place, place_2, [(search, tail, search_2, tail_2, every, count, starts, bounds, items)] in leaves:
+        value = values[place]
+        cut = search(bounds, value, 0, count) if value is not None else count if tail else 0
+        if not every:
+            out += items[cut:count] if tail else items[:cut]
+        start, end = starts[cut], starts[cut + 1]
+        if start < end:
+            value = values[place_2]
+            if value is not None:
+                cut = search_2(bounds, value, start, end)
+                out += items[cut:end] if tail_2 else items[start:cut]
 
 
 def _first(row: _Row) -> float:
