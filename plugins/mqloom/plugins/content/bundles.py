@@ -4,7 +4,7 @@ A bundle is a copy. Its leaves tell it of everything that comes and goes, until 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 from typing import Any, Final
 
@@ -65,12 +65,13 @@ class Bundle:
 
 
 class Bundles:
-    """All bundles, each shared by the selections that have the same leaves."""
+    """All bundles, each shared by the selections that have the same leaves, and other parts that they share."""
 
-    __slots__ = ("_bundles",)
+    __slots__ = ("_bundles", "_shared")
 
     def __init__(self) -> None:
         self._bundles: dict[tuple[int, ...], Bundle] = {}
+        self._shared: dict[tuple[int, ...], tuple[Any, ...]] = {}
 
     def join(self, leaves: Sequence[Thresholds]) -> "list[Thresholds | Bundle]":
         """Return leaves that ask the same with the small ones among them as one."""
@@ -83,8 +84,14 @@ class Bundles:
             bundle = self._bundles[key] = Bundle(small)
         return [*(leaf for leaf in leaves if len(leaf) > BUNDLED_MAX), bundle]
 
+    def share(self, parts: Iterable[Any]) -> tuple[Any, ...]:
+        """Return a tuple of these very objects, the same one each time: what selections share may stay in the cache."""
+        made = tuple(parts)
+        return self._shared.setdefault(tuple(map(id, made)), made)
+
     def clear(self) -> None:
         """Undo all."""
+        self._shared.clear()
         for bundle in self._bundles.values():
             bundle.undo()
         self._bundles.clear()
@@ -92,4 +99,5 @@ class Bundles:
     def size_bytes(self) -> int:
         """Return the memory they take."""
         bundles = sum(bundle.size_bytes() for bundle in self._bundles.values())
-        return getsizeof(self._bundles) + bundles + sum(map(getsizeof, self._bundles))
+        keys = [*self._bundles, *self._shared]
+        return bundles + sum(map(getsizeof, (self._bundles, self._shared, *keys, *self._shared.values())))

@@ -100,16 +100,23 @@ class Selection:
         ]
         rows.sort(key=_row_size, reverse=True)
         self._all_rows = tuple(rows)
-        self._by_value, self._tried_rows = _by_value(rows, tried)
+        share: Callable[[Iterable[Any]], Any] = tuple if bundles is None else bundles.share
+        by_value, tried_rows = _by_value(rows, tried)
+        self._by_value: tuple[_ByValue, ...] = tuple(
+            [share((path, types, share(some))) for path, types, some in by_value]
+        )
+        self._tried_rows = share([share(place) for place in tried_rows])
         self._other_rows = tuple(other_rows)
-        self._listed = tuple(listed)
-        self._present = tuple([(path, tuple(without), tuple(with_it)) for path, (without, with_it) in present.items()])
+        self._listed: tuple[Listed, ...] = share(listed)
+        self._present: tuple[tuple[str, tuple[Listed, ...], tuple[Listed, ...]], ...] = share(
+            [share((path, share(no), share(yes))) for path, (no, yes) in present.items()]
+        )
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
-        self._tried = tuple(tried)
+        self._tried: tuple[Tried, ...] = share(tried)
         self._groups = tuple(groups)
         self._empty = empty
-        self._joined = tuple([leaf.items for leaf in sorted(listed, key=len)])
+        self._joined = share([leaf.items for leaf in sorted(listed, key=len)])
         self.more = bool(lists or boxes or groups or other_rows)
         others = listed or present or lists or tried or groups or rows or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
@@ -223,27 +230,10 @@ class Selection:
         return mask
 
     def size_bytes(self) -> int:
-        """Return the memory it takes, without the leaves."""
-        tuples = (
-            self._all_rows,
-            self._by_value,
-            self._other_rows,
-            self._listed,
-            self._present,
-            self._lists,
-            self._boxes,
-            self._tried,
-            self._tried_rows,
-            self._groups,
-            self._joined,
-        )
-        inner = (
-            each
-            for several in (self._present, self._lists, self._boxes, self._groups, self._by_value)
-            for each in several
-        )
-        rows = (*self._all_rows, *self._other_rows, *(row for _, row in self._other_rows))
-        return sum(map(getsizeof, (self, *filter(None, tuples), *inner, *rows)))
+        """Return the memory it takes, without the leaves, and without what it shares with others."""
+        tuples = (self._all_rows, self._by_value, self._other_rows, self._lists, self._boxes, self._groups)
+        inner = (each for several in (self._other_rows, self._lists, self._boxes, self._groups) for each in several)
+        return sum(map(getsizeof, (self, *filter(None, tuples), *inner)))
 
 
 Group = tuple[str | None, Checks, Callable[[], Selection]]
