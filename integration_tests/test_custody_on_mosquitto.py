@@ -13,7 +13,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from integration_tests.conftest import StartMosquitto
-from integration_tests.mosquitto import Mosquitto
+from integration_tests.containers import Broker
 from integration_tests.processes import Commands, Process, wait_until
 
 WEST, EAST = "WEST", "EAST"
@@ -25,7 +25,7 @@ class Federation:
     """WEST and EAST, each a Mosquitto in a container with its gateway as a process."""
 
     def __init__(self, start: StartMosquitto, commands: Commands) -> None:
-        self.brokers: dict[str, Mosquitto] = {name: start() for name in (WEST, EAST)}
+        self.brokers: dict[str, Broker] = {name: start() for name in (WEST, EAST)}
         self.commands = commands
         brokers = "\n".join(f'[[brokers]]\nid = "{name}"\nport = {each.port}' for name, each in self.brokers.items())
         text = 'federation = { name = "two", data = ["stocks/#"] }\nlinks = [{ between = ["WEST", "EAST"] }]\n'
@@ -48,8 +48,7 @@ class Federation:
 
     def restart_broker(self, name: str) -> None:
         """Let a broker write its store, end, and begin again."""
-        self.brokers[name].container.get_wrapped_container().restart(timeout=10)
-        self.brokers[name].wait_until_it_answers()
+        self.brokers[name].restart()
 
 
 class Publisher(threading.Thread):

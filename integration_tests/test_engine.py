@@ -2,18 +2,22 @@ import contextlib
 import queue
 from collections.abc import Callable, Iterator
 
+import pytest
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
-from integration_tests.mosquitto import CONFIGURATION, Mosquitto
+from integration_tests.containers import Broker
 
 WAIT_S_MAX = 10.0
 
 
 @contextlib.contextmanager
-def connected(broker: Mosquitto) -> Iterator[Client]:
-    client = Client(CallbackAPIVersion.VERSION2)
+def connected(broker: Broker, session: str = "") -> Iterator[Client]:
+    client = Client(CallbackAPIVersion.VERSION2, session, clean_session=not session)
     client.connect(broker.host, broker.port)
+    messages: queue.Queue[MQTTMessage] = queue.Queue()
+    client.user_data_set(messages)
+    client.on_message = lambda _client, messages, message: messages.put(message)
     client.loop_start()
     try:
         yield client
@@ -24,12 +28,11 @@ def connected(broker: Mosquitto) -> Iterator[Client]:
 
 def subscribe(client: Client, topic: str) -> "queue.Queue[MQTTMessage]":
     """Subscribe and return once the broker granted it; messages land in the queue."""
-    messages: queue.Queue[MQTTMessage] = queue.Queue()
     granted: queue.Queue[None] = queue.Queue()
-    client.on_message = lambda _client, _userdata, message: messages.put(message)
     client.on_subscribe = lambda *_: granted.put(None)
     client.subscribe(topic, qos=1)
     granted.get(timeout=WAIT_S_MAX)
+    messages: queue.Queue[MQTTMessage] = client.user_data_get()
     return messages
 
 
@@ -37,7 +40,7 @@ def publish(client: Client, topic: str, payload: bytes, *, retain: bool = False)
     client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(WAIT_S_MAX)
 
 
-def test_a_publication_arrives_at_a_subscriber(mosquitto: Mosquitto) -> None:
+def test_a_publication_arrives_at_a_subscriber(mosquitto: Broker) -> None:
     with connected(mosquitto) as subscriber, connected(mosquitto) as publisher:
         messages = subscribe(subscriber, "area/+/temperature")
         publish(publisher, "area/7/temperature", b"21.5")
@@ -45,7 +48,21 @@ def test_a_publication_arrives_at_a_subscriber(mosquitto: Mosquitto) -> None:
         assert (message.topic, message.payload, message.retain) == ("area/7/temperature", b"21.5", False)
 
 
-def test_a_retained_message_is_kept_for_a_later_subscriber(mosquitto: Mosquitto) -> None:
+@pytest.mark.timeout(180)
+def test_every_publication_that_was_queued_while_a_subscriber_was_away_arrives(maker_broker: Broker) -> None:
+    with connected(maker_broker, session="away") as subscriber:
+        subscribe(subscriber, "area/#")
+    with connected(maker_broker) as publisher:
+        for number in range(1_500):  # over the limit that some brokers have if nothing is said
+            publisher.publish("area/7", str(number), qos=1)
+        publish(publisher, "area/7", b"last")
+    with connected(maker_broker, session="away") as subscriber:
+        messages = subscribe(subscriber, "area/#")
+        received = [messages.get(timeout=WAIT_S_MAX).payload for _ in range(1_501)]
+    assert received == [*(str(number).encode() for number in range(1_500)), b"last"]
+
+
+def test_a_retained_message_is_kept_for_a_later_subscriber(mosquitto: Broker) -> None:
     with connected(mosquitto) as publisher:
         publish(publisher, "state/door", b"open", retain=True)
     with connected(mosquitto) as subscriber:
@@ -53,17 +70,16 @@ def test_a_retained_message_is_kept_for_a_later_subscriber(mosquitto: Mosquitto)
         assert (message.topic, message.payload, message.retain) == ("state/door", b"open", True)
 
 
-def test_a_broker_that_was_stopped_comes_back_on_its_port_with_its_data(mosquitto: Mosquitto) -> None:
+def test_a_broker_that_was_stopped_comes_back_on_its_port_with_its_data(mosquitto: Broker) -> None:
     with connected(mosquitto) as publisher:
         publish(publisher, "state/door", b"open", retain=True)
-    mosquitto.container.get_wrapped_container().restart(timeout=10)
-    mosquitto.wait_until_it_answers()
+    mosquitto.restart()
     with connected(mosquitto) as subscriber:
         assert subscribe(subscriber, "state/#").get(timeout=WAIT_S_MAX).payload == b"open"
 
 
-def test_two_brokers_run_side_by_side_and_do_not_hear_each_other(start_mosquitto: Callable[..., Mosquitto]) -> None:
-    here, there = start_mosquitto(), start_mosquitto(configuration=CONFIGURATION + "max_inflight_messages 100\n")
+def test_two_brokers_run_side_by_side_and_do_not_hear_each_other(start_mosquitto: Callable[..., Broker]) -> None:
+    here, there = start_mosquitto(), start_mosquitto(more="max_inflight_messages 100\n")
     with connected(there) as subscriber, connected(here) as publisher_here, connected(there) as publisher_there:
         messages = subscribe(subscriber, "#")
         publish(publisher_here, "from/here", b"")

@@ -13,7 +13,7 @@ import pytest
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
-from integration_tests.mosquitto import Mosquitto
+from integration_tests.containers import Broker
 from integration_tests.processes import Commands, Process, free_port, wait_until
 from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.wire import VERSION
@@ -24,7 +24,7 @@ HOT = "symbol = 'YHOO' AND volume > 300000"
 class Federation:
     """MOSQUITTO (a container) and EMBEDDED (amqtt inside its gateway), joined by one link."""
 
-    def __init__(self, mosquitto: Mosquitto, commands: Commands) -> None:
+    def __init__(self, mosquitto: Broker, commands: Commands) -> None:
         self.commands = commands
         self.ports = {"MOSQUITTO": mosquitto.port, "EMBEDDED": free_port()}
         self.records = commands.folder / "records.jsonl"
@@ -72,7 +72,7 @@ class Federation:
 
 
 @pytest.fixture
-def federation(mosquitto: Mosquitto, commands: Commands) -> Federation:
+def federation(mosquitto: Broker, commands: Commands) -> Federation:
     return Federation(mosquitto, commands)
 
 
