@@ -1,12 +1,14 @@
-"""What docs/operations.md shows of `mqloom overlay show` and `mqloom route` is what these print of the same links."""
+"""What docs/operations.md shows of `mqloom overlay show`, `status` and `route` is what these print."""
 
 import re
 from pathlib import Path
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.records import PaintedLink, Portrait, RouteAnswer, Way
+from mqloom.core.records import PaintedLink, Portrait, RouteAnswer, Status, Way
+from mqloom.core.reports import Report, ReportedLink
 from mqloom.gateway.command_route import explain
 from mqloom.gateway.overlay_view import Gallery, as_table
+from mqloom.gateway.status_view import Overview, Reported, as_tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -44,6 +46,25 @@ def test_the_table_of_links_is_printed_like_that() -> None:
     *table, counts = as_table("demo", Gallery(portraits, {})).splitlines()
     assert lines[:-1] == table
     assert re.sub(r"\d+", "#", lines[-1]) == re.sub(r"\d+", "#", counts)  # the page leaves some links out
+
+
+def test_the_state_of_a_federation_is_printed_like_that() -> None:
+    link = ReportedLink(gateway=GatewayId("east"), kind="primary", state="down", since=4_700, waiting=2, parked=1_234)
+    report = Report(
+        gateway=GatewayId("west"),
+        epoch=1_000_000,
+        at=8_300.0,
+        links=(link,),
+        held=3,
+        lag_s=1.25,
+        clients=3,
+        subscriptions_here=4,
+        subscriptions_elsewhere=9,
+        counts={"frames_refused.sender": 5},
+    )
+    status = Status(alive=True, gateway=report.gateway, version="0.1.0", epoch=report.epoch)
+    overview = Overview({report.gateway: Reported(status, report)}, {link.gateway: "is not running"})
+    assert as_tables("exchange", overview).splitlines() == shown("mqloom status")
 
 
 def test_the_way_of_a_publication_is_told_like_that() -> None:

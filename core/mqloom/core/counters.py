@@ -49,6 +49,14 @@ COUNTERS: Final = {
 }
 """Every counter by name, with its meaning."""
 
+FAILURE_WORDS: Final = ("refused", "dropped", "failures", "undecodable", "dead", "expired")
+"""A counter whose name ends in one of these counts what somebody may want to do something about."""
+
+
+def is_failure(name: str) -> bool:
+    """Whether a counter is one of failures."""
+    return name.endswith(FAILURE_WORDS)
+
 
 class Counters:
     """The counts of one gateway."""

@@ -117,6 +117,11 @@ def portrait(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/overlay"
 
 
+def report(gateway: GatewayId) -> str:
+    """Return the topic of a gateway's report for operators (retained)."""
+    return f"{_of(gateway)}/report"
+
+
 def place(gateway: GatewayId) -> str:
     """Return the topic on which a gateway keeps, for itself, who its neighbours are after a move (retained)."""
     return f"{_of(gateway)}/place"

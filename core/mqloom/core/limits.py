@@ -93,6 +93,21 @@ PORTRAIT_LINKS_MAX: Final = 256
 PORTRAIT_BYTES_MAX: Final = 512 * 1024
 """A larger portrait is not read."""
 
+REPORT_EVERY_S: Final = 5.0
+"""How often a gateway writes its report."""
+
+SAMPLE_EVERY_S: Final = 1.0
+"""How often a gateway looks at itself for it: its times are good to so much."""
+
+REPORT_LINKS_MAX: Final = 256
+"""Links in a report; a gateway with more leaves out the last, and says how many."""
+
+REPORT_COUNTS_MAX: Final = 512
+"""Counters, each by reason, in a report; more are left out, and it says how many."""
+
+REPORT_BYTES_MAX: Final = 256 * 1024
+"""A larger report is not read."""
+
 QUESTION_BYTES_MAX: Final = 256 * 1024
 """What somebody asks of a gateway's routes; larger: refused."""
 

@@ -37,6 +37,7 @@ from mqloom.core.publication import Publication
 from mqloom.core.wire import Frame, batches, decode, encode
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
+from mqloom.gateway.holdings import Parking
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.receipts import Receipts
 
@@ -207,6 +208,11 @@ class Flow:
     def held(self) -> int:
         """How many publications of QoS 1 wait here."""
         return sum(entry.duty is not None for queue in (self._queue, self._from_park) for entry in queue)
+
+    @property
+    def parking(self) -> Parking:
+        """What is known of the park."""
+        return Parking(not self.is_clear, self._behind_marker)
 
     def check(self) -> None:
         """State the invariants: nothing comes out of a closed park, nothing waits where all is parked."""

@@ -34,6 +34,7 @@ from mqloom.core.limits import (
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Print, print_of
 from mqloom.core.topics import check_topic
+from mqloom.gateway.holdings import Progress
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.marks import Marks
 from mqloom.gateway.receipts import Receipts
@@ -135,6 +136,11 @@ class Intake:
     def low_water(self) -> int:
         """The smallest sequence of ours that is not done with."""
         return self._marks.low_water
+
+    @property
+    def progress(self) -> Progress:
+        """The oldest of our publications that is not taken care of, and the next one's number."""
+        return Progress(next(iter(self._receipt_of), None), self._marks.upcoming)
 
     def __len__(self) -> int:
         """How many publications are not acknowledged."""

@@ -41,6 +41,11 @@ class Marks:
         return sequence
 
     @property
+    def upcoming(self) -> int:
+        """The sequence that `next` returns next."""
+        return self._next
+
+    @property
     def low_water(self) -> int:
         """The smallest sequence that is not done with."""
         while self._order and self._order[0] in self._closed:

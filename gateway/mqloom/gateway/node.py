@@ -49,9 +49,7 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.publication import Publication
-from mqloom.core.records import (
-    encode_route,
-)
+from mqloom.core.records import encode_route
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
@@ -60,6 +58,7 @@ from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
+from mqloom.gateway.holdings import Holdings, Look
 from mqloom.gateway.interfaces import (
     Agent,
     CodecChoice,
@@ -82,7 +81,7 @@ from mqloom.gateway.reception import Reception
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Standing, Subscribers
-from mqloom.gateway.traffic import FromGateway, Holdings, Traffic
+from mqloom.gateway.traffic import FromGateway, Traffic
 from mqloom.gateway.weaver import Weaver
 
 
@@ -470,3 +469,16 @@ class Node:
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""
         return self._traffic.holdings()
+
+    def look(self) -> Look:
+        """Return what an operator wants to see of this moment."""
+        here, elsewhere = self.subscription_counts()
+        return Look(
+            links=self.link_states(),
+            holdings=self.holdings(),
+            parks=self._traffic.parks(),
+            progress=self._traffic.progress,
+            subscriptions_here=here,
+            subscriptions_elsewhere=elsewhere,
+            clients=len(self._subscribers),
+        )

@@ -13,7 +13,6 @@ There it goes behind what is parked, or rather not at all: a mark that must wait
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,6 +33,7 @@ from mqloom.gateway.flows import Flow
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guarded_matcher import GuardedMatcher
 from mqloom.gateway.guests import Guests
+from mqloom.gateway.holdings import Holdings, Parking, Progress
 from mqloom.gateway.intake import Intake
 from mqloom.gateway.interfaces import Content, Matcher
 from mqloom.gateway.journal import Journal
@@ -49,15 +49,6 @@ FromGateway = FromNeighbour | FromGuest
 
 Held = tuple[Publication, Duty | None, GatewayId]
 """A publication that a neighbour sent before we knew what our own clients want, and who did."""
-
-
-class Holdings(NamedTuple):
-    """How much a gateway holds in memory for others."""
-
-    duties: int
-    intake: int
-    deliveries: int
-    flows: dict[GatewayId, int]
 
 
 class Traffic:
@@ -491,6 +482,15 @@ class Traffic:
         flows = {name: flow.held + self._links[name].held for name, flow in self._flows.items()}
         flows |= self._soft_links.holdings()
         return Holdings(len(self._custody), len(self._intake), len(self._deliveries), flows)
+
+    def parks(self) -> dict[GatewayId, Parking]:
+        """Return what is known of each neighbour's park."""
+        return {name: flow.parking for name, flow in self._flows.items()}
+
+    @property
+    def progress(self) -> Progress:
+        """How far our own publications are taken care of."""
+        return self._intake.progress
 
     def check(self) -> None:
         """State the invariants of all parts."""

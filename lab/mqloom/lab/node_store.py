@@ -44,11 +44,11 @@ from mqloom.core.records import Order, PlaceLink, Wish
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.custody import FromBroker, FromGuest, FromNeighbour, FromPark
 from mqloom.gateway.flows import Mode
+from mqloom.gateway.holdings import Holdings
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves import Step
 from mqloom.gateway.node import Node
 from mqloom.gateway.subscribers import Owner
-from mqloom.gateway.traffic import Holdings
 
 VALUES: Final = frozenset(
     (

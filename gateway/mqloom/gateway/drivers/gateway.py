@@ -57,14 +57,13 @@ from mqloom.core.publication import Incoming
 from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.observing import Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
-from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress
 from mqloom.gateway.node import Node
 
 logger = logging.getLogger(__name__)
-
-Sink = Callable[[CounterRecord], None]
 
 
 class Addresses(NamedTuple):
@@ -131,7 +130,8 @@ class GatewayDriver:
         await self._adapter.start()
         try:
             self._open()
-            await self._with_telemetry()
+            async with Observer(self.node, self._epoch, self._sink, self._telemetry_s, self._publish_report):
+                await self._ended
         finally:
             await self._close()
             await self._adapter.stop()
@@ -185,11 +185,9 @@ class GatewayDriver:
             on_drop=partial(self._dropped, "local_publishes_dropped"),
         )
 
-    async def _with_telemetry(self) -> None:
-        while not self._ended.done():
-            await asyncio.wait([self._ended], timeout=self._telemetry_s)
-            self._sink(CounterRecord(self._gateway, time.time(), self.node.counters.snapshot()))
-        await self._ended
+    def _publish_report(self, data: bytes) -> None:
+        if self._own is not None and self._own.is_up:
+            self._own.publish(layout.report(self._gateway), data, 0, retain=True)
 
     async def _close(self) -> None:
         for timer in (self._timer, self._correction):
@@ -198,7 +196,8 @@ class GatewayDriver:
         if self._own is not None:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
-            self._own.publish(layout.portrait(self._gateway), b"", 1, retain=True)
+            for topic in (layout.portrait(self._gateway), layout.report(self._gateway)):
+                self._own.publish(topic, b"", 1, retain=True)
         connections = [each for each in (self._own, self._intake) if each is not None]
         for task in self._discarding.values():
             task.cancel()

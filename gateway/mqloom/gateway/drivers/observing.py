@@ -1,0 +1,68 @@
+"""A gateway while it is observed: its counters for telemetry plugins, its report for operators, its metrics by HTTP.
+
+This looks at the node between two events and never changes it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from mqloom.core.limits import REPORT_EVERY_S, SAMPLE_EVERY_S
+from mqloom.core.reports import Report, encode_report
+from mqloom.gateway.interfaces import CounterRecord
+from mqloom.gateway.node import Node
+from mqloom.gateway.reporting import Reporting
+
+Sink = Callable[[CounterRecord], None]
+
+
+class Observer:
+    """Observes one gateway from `async with` to its end; then the counters are told once more."""
+
+    def __init__(
+        self, node: Node, epoch: int, sink: Sink, telemetry_s: float, publish: Callable[[bytes], None]
+    ) -> None:
+        self._node = node
+        self._sink = sink
+        self.telemetry_s = telemetry_s
+        self._publish = publish
+        self._reporting = Reporting(node.gateway, epoch, time.time())
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Observer":
+        self._tasks = [asyncio.create_task(self._telemetry()), asyncio.create_task(self._reports())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._record()
+
+    def look(self) -> Report:
+        """Return how the gateway is right now."""
+        now = time.time()
+        look = self._node.look()
+        self._reporting.note(look, now)
+        return self._reporting.report(look, self._node.counters.snapshot(), now)
+
+    def _record(self) -> None:
+        self._sink(CounterRecord(self._node.gateway, time.time(), self._node.counters.snapshot()))
+
+    async def _telemetry(self) -> None:
+        while True:
+            await asyncio.sleep(self.telemetry_s)
+            self._record()
+
+    async def _reports(self) -> None:
+        loop = asyncio.get_running_loop()
+        written_at = -REPORT_EVERY_S
+        while True:
+            report = self.look()
+            if loop.time() >= written_at + REPORT_EVERY_S:
+                written_at = loop.time()
+                self._publish(encode_report(report))
+            await asyncio.sleep(SAMPLE_EVERY_S)
