@@ -3,9 +3,10 @@
 import pytest
 
 from mqloom.core.effects import Effect, PublishFence
-from mqloom.core.events import FencePassed, LinkLost, Woke
+from mqloom.core.events import FencePassed, LinkLost, PublishesReceived, Woke
 from mqloom.core.limits import FENCE_EVERY_S, LINK_GRACE_S
 from mqloom.core.messages import Announce, Mark
+from mqloom.core.publication import Incoming, Publication
 from mqloom.gateway import traffic
 from mqloom.lab.gate import US, A, B, Gate, key, publication, sent, with_two
 
@@ -33,6 +34,14 @@ def test_after_some_publications_a_gateway_tells_its_mark() -> None:
     effects = gate.publish(b"{}")
     assert sent(effects, A) == sent(effects, B) == [Mark(US, gate.node._parts.epoch, EVERY)]
     assert sent(gate.publish(b"{}"), A) == []
+
+
+def test_a_mark_goes_behind_the_publications_of_qos_0_that_are_below_it() -> None:
+    gate = with_two()
+    gate.hear(B, Announce(key(B, 1), "a/#", ""))
+    incoming = tuple(Incoming(topic="a/b", payload=b"{}") for _ in range(EVERY))
+    messages = sent(gate.handle(PublishesReceived(publications=incoming)), B)
+    assert [type(message) for message in messages] == [Publication] * EVERY + [Mark]
 
 
 def test_a_mark_travels_on_and_what_is_below_it_is_forgotten() -> None:

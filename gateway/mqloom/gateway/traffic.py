@@ -111,10 +111,10 @@ class Traffic:
 
     def _take_in(self, incoming: Sequence[Incoming]) -> None:
         publications = self._intake.take(incoming)
-        if self._intake.low_water >= self._told_mark + MARK_EVERY:
+        self._route([(each, self._begin_own(each)) for each in publications], None)
+        if self._intake.low_water >= self._told_mark + MARK_EVERY:  # behind those of QoS 0 that are below it
             self._told_mark = self._intake.low_water
             self._spread(Mark(self._gateway, self._epoch, self._told_mark), None)
-        self._route([(each, self._begin_own(each)) for each in publications], None)
 
     def marked(self, mark: Mark, sender: GatewayId) -> None:
         """A neighbour passes on what an origin has told."""
