@@ -17,7 +17,8 @@ from mqloom.core.records import decode_status
 from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
@@ -79,12 +80,12 @@ class Person:
             address=BrokerAddress("127.0.0.1", port),
             client_id=f"person-{port}-{len(topics)}",
             clean_session=True,
-            subscriptions=[(topic, 1) for topic in topics],
+            subscriptions=[TopicSubscription(topic, 1) for topic in topics],
             on_messages=self.messages.extend,
             on_up=self.up.set,
             on_down=lambda problem: None,
         )
-        self.connection = MqttConnection(plan, LOG)
+        self.connection = make_connection(plan, LOG)
         self.connection.open()
 
     def on(self, topic: str) -> list[bytes]:
@@ -262,7 +263,7 @@ def test_a_clock_that_has_gone_back_ends_the_gateway_with_what_to_do(tmp_path: P
         await broker.start()
         async with person(ports[A]) as someone:
             someone.connection.publish(layout.status(A), later, 1, retain=True)
-            await until(lambda: not someone.connection._pending)
+            await until(lambda: not someone.connection._pending)  # type: ignore[attr-defined]
             driver = build_driver(load_federation(path), A)
             with pytest.raises(BrokerError, match="the clock has gone back"):
                 await asyncio.wait_for(driver.run(), 10)
@@ -299,7 +300,7 @@ def test_what_was_published_while_the_gateway_was_away_is_delivered_when_it_is_b
             async with running(path, A) as driver, running(path, B) as other:
                 # As a broker with a session does it: first what it kept, then the records, then neighbours.
                 assert driver._is_held
-                driver._intake._backlog.append(Received("stocks/kept", b"{}", 1, retain=False, token=(1, 1)))  # type: ignore[union-attr]
+                driver._intake._backlog.add([Received("stocks/kept", b"{}", 1, retain=False, token=(1, 1))])  # type: ignore[union-attr]
                 await until(lambda: is_up(driver, other))
                 await until(lambda: someone.on(f"{out}/stocks/kept") == [b"{}"])
                 await until(lambda: not driver.node.holdings().intake)
@@ -310,7 +311,7 @@ def test_what_was_published_while_the_gateway_was_away_is_delivered_when_it_is_b
 
 
 def test_a_burst_that_fans_out_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.gateway.drivers.mqtt.LINK_QUEUE_MAX", 100)
+    monkeypatch.setattr("mqloom.gateway.drivers.paho_connection.LINK_QUEUE_MAX", 100)
     path, ports = write_federation(tmp_path)
     record = {"subscriptions": {"all": {"topics": "stocks/#"}}}
     names = [ClientId(f"c{number}") for number in range(5)]

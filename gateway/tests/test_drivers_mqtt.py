@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.paho_connection import PahoConnection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
@@ -35,7 +36,7 @@ async def broker(address: BrokerAddress) -> AsyncIterator[None]:
 class Peer:
     """A connection, and what has happened to it."""
 
-    connection: MqttConnection
+    connection: Connection
     up: asyncio.Event = field(default_factory=asyncio.Event)
     down: list[str] = field(default_factory=list)
     batches: list[list[Received]] = field(default_factory=list)
@@ -65,13 +66,13 @@ def connect(address: BrokerAddress, name: str, *topics: str) -> Peer:
         address=address,
         client_id=name,
         clean_session=True,
-        subscriptions=[(topic, 1) for topic in topics],
+        subscriptions=[TopicSubscription(topic, 1) for topic in topics],
         on_messages=messages,
         on_up=up,
         on_down=down,
         on_drop=dropped,
     )
-    peer = Peer(MqttConnection(plan, LOG))
+    peer = Peer(PahoConnection(plan, LOG))
     peer.connection.open()
     return peer
 
@@ -144,7 +145,7 @@ def test_a_topic_that_mqtt_does_not_allow_is_dropped_and_told() -> None:
 
 
 def test_the_queue_of_a_connection_that_is_not_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.gateway.drivers.mqtt.LINK_QUEUE_MAX", 5)
+    monkeypatch.setattr("mqloom.gateway.drivers.paho_connection.LINK_QUEUE_MAX", 5)
 
     async def run() -> None:
         peer = connect(free_address(), "peer")
@@ -157,8 +158,8 @@ def test_the_queue_of_a_connection_that_is_not_up_is_bounded(monkeypatch: pytest
 
 
 def test_a_slow_reader_makes_the_broker_wait_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.gateway.drivers.mqtt.DRIVER_BACKLOG_MAX", 10)
-    monkeypatch.setattr("mqloom.gateway.drivers.mqtt.DRIVER_BATCH_MAX", 3)
+    monkeypatch.setattr("mqloom.gateway.drivers.backlog.DRIVER_BACKLOG_MAX", 10)
+    monkeypatch.setattr("mqloom.gateway.drivers.backlog.DRIVER_BATCH_MAX", 3)
 
     async def run() -> None:
         address = free_address()
@@ -185,7 +186,7 @@ def test_what_waited_while_paused_comes_behind_whoever_resumes() -> None:
             await until(lambda: reader.up.is_set() and writer.up.is_set())
             reader.connection.pause()
             writer.connection.publish("stocks/a", b"1", 1)
-            await until(lambda: len(reader.connection._backlog) == 1)
+            await until(lambda: len(reader.connection._backlog) == 1)  # type: ignore[attr-defined]
             reader.connection.resume()
             assert reader.payloads == []  # the effects of the event at hand are carried out first
             await until(lambda: reader.payloads == [b"1"])

@@ -3,13 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-
-import pytest
+from typing import cast
 
 from mqloom.core.events import Parked
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.drivers import park as park_module
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.park import ParkDriver, Then
 from mqloom.gateway.interfaces import BrokerAddress
 
@@ -35,6 +33,10 @@ class FakeConnection:
         self.is_closed = True
 
 
+def make(plan: ConnectionPlan, log: object) -> Connection:
+    return cast(Connection, FakeConnection(plan, log))
+
+
 class Bench:
     """A park, what was published for it, and what counted as kept."""
 
@@ -45,7 +47,8 @@ class Bench:
         self.kept: list[str] = []
         self.came: list[bytes] = []
         log = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "US"})
-        self.park = ParkDriver(BrokerAddress("none", 1), GatewayId("US"), GatewayId("THEM"), self._parked, log)
+        where = BrokerAddress("none", 1)
+        self.park = ParkDriver(where, GatewayId("US"), GatewayId("THEM"), self._parked, log, make)
 
     def _parked(self, _: GatewayId, parked: list[Parked]) -> None:
         self.came += [each.data for each in parked]
@@ -75,7 +78,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Bench], Awaitable[None]]) -> None:
+def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
     async def whole() -> None:
         bench = Bench()
         try:
@@ -84,11 +87,10 @@ def run(monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Bench], Awaitable[N
             await bench.park.stop()
 
     Bench.connections = []
-    monkeypatch.setattr(park_module, "MqttConnection", FakeConnection)
     asyncio.run(whole())
 
 
-def test_nothing_is_put_in_before_the_session_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_put_in_before_the_session_exists() -> None:
     async def scenario(bench: Bench) -> None:
         bench.put("p1")
         assert bench.published == []
@@ -98,10 +100,10 @@ def test_nothing_is_put_in_before_the_session_exists(monkeypatch: pytest.MonkeyP
         assert bench.kept == ["p1", "p2"]
         assert bench.connections[-1].is_closed  # nothing is to come out
 
-    run(monkeypatch, scenario)
+    run(scenario)
 
 
-def test_what_a_broker_acknowledges_after_a_break_is_put_in_again_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_broker_acknowledges_after_a_break_is_put_in_again_in_order() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.create()
         bench.put("p1")
@@ -113,10 +115,10 @@ def test_what_a_broker_acknowledges_after_a_break_is_put_in_again_in_order(monke
         assert bench.acknowledge() == ["p1", "p2"]
         assert bench.kept == ["p1", "p2"]
 
-    run(monkeypatch, scenario)
+    run(scenario)
 
 
-def test_a_connection_of_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_of_before_proves_nothing() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.create()
         bench.park.open()
@@ -134,10 +136,10 @@ def test_a_connection_of_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert bench.acknowledge() == ["p1"]
         assert not bench.connections[-1].is_closed  # it is open
 
-    run(monkeypatch, scenario)
+    run(scenario)
 
 
-def test_what_came_unwanted_comes_again_on_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_unwanted_comes_again_on_another_connection() -> None:
     async def scenario(bench: Bench) -> None:
         bench.park.create()
         await settle()
@@ -152,4 +154,4 @@ def test_what_came_unwanted_comes_again_on_another_connection(monkeypatch: pytes
         bench.park.acknowledge((1, 99))
         assert bench.connections[-1].acknowledged == [(1, 1)]
 
-    run(monkeypatch, scenario)
+    run(scenario)

@@ -198,3 +198,22 @@ STATUS_EVERY_S: Final = 1.0
 LINK_QUEUE_MAX: Final = 10_000
 """Messages that wait for a broker: past half of it the gateway takes nothing in until a quarter is left, and while the
 broker is away new ones past it are dropped, and counted."""
+
+IN_FLIGHT_MAX: Final = 100
+"""Messages of QoS 1 that a connection has written without their PUBACK, if the broker allows so many; more wait."""
+
+PENDING_MAX: Final = 60_000
+"""Messages of QoS 1 waiting for a broker that is there, or in flight; more are refused. MQTT has 65,535 packet ids."""
+
+RECONNECT_S_MIN: Final = 1.0
+"""How long at most a connection waits before the first try to come back, and half of it at least; then twice as long
+each time."""
+
+RECONNECT_S_MAX: Final = 15.0
+"""How long at most it waits at all. It never gives up."""
+
+ANSWER_S_MAX: Final = 5.0
+"""How long a broker may take to say which MQTT it speaks; then it counts as away, and is tried again."""
+
+UNANSWERED_MAX: Final = 2
+"""Times that a broker may close the connection when asked for MQTT 5 before 3.1.1 is tried."""

@@ -11,7 +11,8 @@ from mqloom.client.subscriber import State, Subscriber
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Wish
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.lab.stocks import Interest, Quote
 
@@ -38,15 +39,15 @@ class DemoSubscriber:
             clean_session=True,
             # All of them at once: what the core asks for later is there already.
             subscriptions=[
-                (layout.control(gateway, ClientId(name)), 1),
-                (layout.out(gateway, ClientId(name)), 1),
-                (layout.status(gateway), 1),
+                TopicSubscription(layout.control(gateway, ClientId(name)), 1),
+                TopicSubscription(layout.out(gateway, ClientId(name)), 1),
+                TopicSubscription(layout.status(gateway), 1),
             ],
             on_messages=self._received,
             on_up=lambda: self._handle(client.Connected()),
             on_down=lambda problem: self._handle(client.ConnectionLost(problem=problem)),
         )
-        self._connection = MqttConnection(plan, logging.LoggerAdapter(logger, {"gateway": name}))
+        self._connection = make_connection(plan, logging.LoggerAdapter(logger, {"gateway": name}))
 
     def open(self) -> None:
         """Begin."""
@@ -102,7 +103,7 @@ class DemoPublisher:
             on_up=self._up.set,
             on_down=lambda problem: None,
         )
-        self._connection = MqttConnection(plan, logging.LoggerAdapter(logger, {"gateway": name}))
+        self._connection = make_connection(plan, logging.LoggerAdapter(logger, {"gateway": name}))
 
     async def open(self) -> None:
         """Return when connected."""

@@ -33,7 +33,7 @@ from mqloom.core.effects import (
     SendFrame,
     WakeAt,
 )
-from mqloom.core.errors import BrokerError, RecordError, TopicError
+from mqloom.core.errors import BrokerError, RecordError
 from mqloom.core.events import (
     Asked,
     Event,
@@ -56,10 +56,12 @@ from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
+from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress
 from mqloom.gateway.node import Node
 
@@ -67,10 +69,11 @@ logger = logging.getLogger(__name__)
 
 
 class Addresses(NamedTuple):
-    """Where brokers are: our own, and any other's, if we may go there."""
+    """Where brokers are: our own, and any other's, if we may go there; and how we connect to them."""
 
     own: BrokerAddress
     of: Callable[[GatewayId], BrokerAddress | None]
+    connect: MakeConnection = make_connection
 
 
 class GatewayDriver:
@@ -89,6 +92,8 @@ class GatewayDriver:
         self._gateway = gateway
         self._adapter = adapter
         self._address = addresses.own
+        self._connect = addresses.connect
+        self._sorter = Sorter(gateway)
         self._data = data
         self._sink = sink
         self._telemetry_s = telemetry_s
@@ -100,8 +105,8 @@ class GatewayDriver:
         self._started = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.ready = asyncio.Event()
-        self._own: MqttConnection | None = None
-        self._intake: MqttConnection | None = None
+        self._own: Connection | None = None
+        self._intake: Connection | None = None
         self._is_held = True
         self._receipts: dict[int, tuple[int, int]] = {}
         self._next_receipt = itertools.count(1)
@@ -116,6 +121,7 @@ class GatewayDriver:
             partial(self._dropped, "link_frames_dropped"),
             self._look_for_room,
             self._log,
+            self._connect,
         )
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
@@ -142,9 +148,9 @@ class GatewayDriver:
             self._ended.set_result(None)
 
     def _open(self) -> None:
-        self._own = MqttConnection(self._own_plan(), self._log)
+        self._own = self._connect(self._own_plan(), self._log)
         self._own.open()
-        self._intake = MqttConnection(self._intake_plan(), self._log)
+        self._intake = self._connect(self._intake_plan(), self._log)
         self._intake.pause()
         self._intake.open()
 
@@ -154,14 +160,7 @@ class GatewayDriver:
             address=self._address,
             client_id=f"mqloom-{self._gateway}-control",
             clean_session=False,
-            subscriptions=[
-                (layout.records(self._gateway), 1),
-                (layout.place(self._gateway), 1),
-                *((topics, 0) for topics in layout.links(self._gateway)),
-                (layout.questions(self._gateway), 0),  # nobody waits for an answer while we are away
-                (layout.orders(self._gateway), 0),
-                (status, 1),  # last: when our own comes back, all records before it have
-            ],
+            subscriptions=control_subscriptions(self._gateway),
             on_messages=self._received,
             on_up=self._own_up,
             on_down=lambda problem: None,
@@ -176,7 +175,7 @@ class GatewayDriver:
             address=self._address,
             client_id=f"mqloom-{self._gateway}",
             clean_session=False,
-            subscriptions=[(topics, 1) for topics in self._data],
+            subscriptions=[TopicSubscription(topics, 1) for topics in self._data],
             on_messages=self._taken_in,
             on_up=self._look_whether_ready,
             on_down=lambda problem: None,
@@ -256,6 +255,8 @@ class GatewayDriver:
                     receipt=receipt,
                     packet=each.token[1] if each.qos else 0,
                     again=each.again,
+                    content_type=each.content_type,
+                    user_properties=each.user_properties,
                 )
             )
         if incoming:
@@ -310,31 +311,12 @@ class GatewayDriver:
         """Hand a batch to the node in its order, joining what stands together."""
         if self._ended.done():
             return
-        for kind, messages in itertools.groupby(batch, self._kind):
+        for kind, messages in itertools.groupby(batch, lambda message: self._sorter.kind(message.topic)):
             event = self._event(kind, list(messages))
             if event is not None:
                 self._handle(event)
 
-    def _kind(self, message: Received) -> tuple[str, str, bool]:
-        """Sort a message by its topic: a record (each by itself), or frames of one sender."""
-        topic = message.topic
-        try:
-            if topic_matches(layout.records(self._gateway), topic):
-                return ("record", layout.record_client(self._gateway, topic), False)
-            if topic_matches(layout.questions(self._gateway), topic):
-                return ("question", layout.question_client(self._gateway, topic), False)
-            if topic_matches(layout.orders(self._gateway), topic):
-                return ("order", layout.order_client(self._gateway, topic), False)
-            if any(topic_matches(links, topic) for links in layout.links(self._gateway)):
-                sender, urgent = layout.link_sender(self._gateway, topic)
-                return ("link", sender, urgent)
-        except TopicError as error:
-            return ("malformed", str(error), False)
-        if topic in (layout.status(self._gateway), layout.place(self._gateway)):
-            return ("status" if topic == layout.status(self._gateway) else "place", "", False)
-        return ("unasked", topic, False)  # some brokers replay retained messages that nobody asked for
-
-    def _event(self, kind: tuple[str, str, bool], messages: Sequence[Received]) -> Event | None:
+    def _event(self, kind: Kind, messages: Sequence[Received]) -> Event | None:
         what, who, urgent = kind
         if what == "record":  # only the last counts: a record is the whole wish
             return RecordReceived(client=ClientId(who), data=messages[-1].payload)
@@ -421,7 +403,13 @@ class GatewayDriver:
         peer = effect.neighbour
         if effect.is_primary:
             park = ParkDriver(
-                self._address, self._gateway, peer, self._parked, self._log, after=self._discarding.pop(peer, None)
+                self._address,
+                self._gateway,
+                peer,
+                self._parked,
+                self._log,
+                self._connect,
+                after=self._discarding.pop(peer, None),
             )
             self._parks[peer] = self._parks_by_topic[layout.park(self._gateway, peer)] = park
             if self._own is not None and self._own.is_up:
@@ -435,7 +423,7 @@ class GatewayDriver:
             self._parks_by_topic.pop(layout.park(self._gateway, peer), None)
             park = self._parks.pop(peer, None)
             if park is None:
-                park = ParkDriver(self._address, self._gateway, peer, self._parked, self._log)
+                park = ParkDriver(self._address, self._gateway, peer, self._parked, self._log, self._connect)
             self._discarding[peer] = asyncio.create_task(park.discard())
 
     def _carry_out_custody(self, effect: Effect) -> None:
@@ -470,7 +458,15 @@ class GatewayDriver:
 
     def _publish(self, effect: PublishLocally) -> None:
         assert self._own is not None
-        publish = partial(self._own.publish, effect.topic, effect.payload, effect.qos, retain=effect.retain)
+        publish = partial(
+            self._own.publish,
+            effect.topic,
+            effect.payload,
+            effect.qos,
+            retain=effect.retain,
+            content_type=effect.content_type,
+            user_properties=effect.user_properties,
+        )
         then = partial(self._took_over, effect.number) if effect.number else None
         if effect.topic in (layout.portrait(self._gateway), layout.place(self._gateway)):
             self._kept[effect.topic] = effect

@@ -18,7 +18,8 @@ from functools import partial
 from mqloom.core import layout
 from mqloom.core.events import Parked
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import MakeConnection
 from mqloom.gateway.interfaces import BrokerAddress
 
 Then = Callable[[], None]
@@ -36,8 +37,10 @@ class ParkDriver:
         neighbour: GatewayId,
         on_parked: Callable[[GatewayId, list[Parked]], None],
         log: logging.LoggerAdapter[logging.Logger],
+        make_connection: MakeConnection,
         after: asyncio.Task[None] | None = None,
     ) -> None:
+        self._make_connection = make_connection
         self._after = after
         """An earlier park for this neighbour that is being discarded: ended first, whatever is left in it."""
         self._neighbour = neighbour
@@ -48,13 +51,13 @@ class ParkDriver:
             address=address,
             client_id=f"mqloom-{gateway}-park-{neighbour}",
             clean_session=False,
-            subscriptions=[(self._topic, 1)],
+            subscriptions=[TopicSubscription(self._topic, 1)],
             on_messages=self._received,
             on_up=self._up,
             on_down=lambda problem: None,
             acknowledges=False,
         )
-        self._connection: MqttConnection | None = None
+        self._connection: Connection | None = None
         self._is_wanted = False
         self._is_open = False
         self._exists = False
@@ -129,7 +132,7 @@ class ParkDriver:
             then()
         is_up = asyncio.Event()
         plan = replace(self._plan, clean_session=True, subscriptions=[], on_up=is_up.set, on_messages=_ignore)
-        connection = MqttConnection(plan, self._log)
+        connection = self._make_connection(plan, self._log)
         connection.open()
         try:
             await is_up.wait()
@@ -159,7 +162,7 @@ class ParkDriver:
                 await connection.close()
             if self._is_wanted and self._connection is None:
                 self._has_dropped = self._is_stale = False
-                self._connection = MqttConnection(self._plan, self._log)
+                self._connection = self._make_connection(self._plan, self._log)
                 self._connection.open()
 
     def _up(self) -> None:

@@ -15,7 +15,8 @@ from mqloom.core.errors import RecordError
 from mqloom.core.events import AcksReceived, Event, LinkConnected, LinkLost
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import decode_status
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, MqttConnection, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import MakeConnection
 from mqloom.gateway.interfaces import BrokerAddress
 
 
@@ -31,15 +32,17 @@ class Peers:
         on_drop: Callable[[str], None],
         on_room: Callable[[], None],
         log: logging.LoggerAdapter[logging.Logger],
+        make_connection: MakeConnection,
     ) -> None:
         self._gateway = gateway
+        self._make_connection = make_connection
         self._address_of = address_of
         self._handle = handle
         self._refuse = refuse
         self._on_drop = on_drop
         self._on_room = on_room
         self._log = log
-        self._connections: dict[GatewayId, MqttConnection] = {}
+        self._connections: dict[GatewayId, Connection] = {}
         self._alive: dict[GatewayId, bool] = {}
         self._epochs: dict[GatewayId, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -52,7 +55,7 @@ class Peers:
             return
         self.close(peer)
         self._alive[peer], self._epochs[peer] = True, 0
-        self._connections[peer] = MqttConnection(self._plan(peer, address), self._log)
+        self._connections[peer] = self._make_connection(self._plan(peer, address), self._log)
         self._connections[peer].open()
 
     def close(self, peer: GatewayId) -> None:
@@ -92,7 +95,10 @@ class Peers:
             address=address,
             client_id=f"mqloom-{self._gateway}-to-{peer}",
             clean_session=True,
-            subscriptions=[(layout.ack(peer, self._gateway), 0), (layout.status(peer), 0)],
+            subscriptions=[
+                TopicSubscription(layout.ack(peer, self._gateway), 0),
+                TopicSubscription(layout.status(peer), 0),
+            ],
             on_messages=partial(self._received, peer),
             on_up=partial(self._up, peer),
             on_down=partial(self._down, peer),

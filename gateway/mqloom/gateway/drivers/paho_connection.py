@@ -1,0 +1,436 @@
+"""A connection by paho, the conservative client: it runs in a thread of its own, which is never made to wait.
+
+That thread both reads and writes, and keeps the connection alive. What happens there is told to the event loop.
+
+paho knows nothing of MQTT 5's receive maximum, and its version cannot be changed. So what is handed over waits here
+until the broker has said what it speaks and takes, and only as much as that is with paho at a time. When what it speaks
+is in doubt another client takes the place of the one before.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from mqloom.core.errors import TopicError
+from mqloom.core.limits import IN_FLIGHT_MAX, LINK_QUEUE_MAX, PENDING_MAX, RECONNECT_S_MAX
+from mqloom.core.topics import check_topic
+from mqloom.gateway.drivers.backlog import Backlog
+from mqloom.gateway.drivers.mqtt import (
+    HOPELESS,
+    INVALID,
+    KEEPALIVE_S,
+    LEAVE_S_MAX,
+    SESSION_S,
+    SHORT_S,
+    ConnectionPlan,
+    Received,
+    Token,
+)
+from mqloom.gateway.drivers.protocols import MQTT_5, Backoff, BrokerLimits, SpokenProtocol
+
+UNSUPPORTED = "Unsupported protocol version"
+"""paho's name for both ways to refuse a version."""
+
+Then = Callable[[], None]
+
+
+class Outgoing(NamedTuple):
+    """A QoS 1 message that waits for its turn."""
+
+    topic: str
+    payload: bytes
+    retain: bool
+    properties: tuple[str, tuple[tuple[str, str], ...]]
+    then: Then | None
+
+
+class PahoConnection:
+    """See `mqtt.Connection`."""
+
+    def __init__(self, plan: ConnectionPlan, log: logging.LoggerAdapter[logging.Logger]) -> None:
+        self._plan = plan
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._backlog = Backlog(plan, self.acknowledge)
+        self._spoken = SpokenProtocol(plan.address)
+        self._version = 0
+        self._backoff = Backoff()
+        self._limits = BrokerLimits()
+        self._is_closing = False
+        self._is_closed = False
+        self._is_up = False
+        self._is_answered = False
+        self._up_since = 0.0
+        self._connections = 0
+        self._window = 0
+        self._waiting: deque[Outgoing] = deque()  # QoS 1, not with paho yet
+        self._pending: dict[int, Outgoing] = {}  # QoS 1, with paho, by packet id
+        self._unsent: set[int] = set()  # QoS 0
+        self._was_crowded = False
+        self._beginning: asyncio.Task[None] | None = None
+        self._client: paho.Client | None = None
+
+    def _build(self) -> paho.Client:
+        plan = self._plan
+        is_5 = self._version == MQTT_5
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=plan.client_id,
+            clean_session=None if is_5 else plan.clean_session,
+            protocol=paho.MQTTv5 if is_5 else paho.MQTTv311,
+            manual_ack=True,
+        )
+        client.max_inflight_messages_set(0)  # the window is ours
+        client.max_queued_messages_set(0)  # the bound is ours, in `publish`
+        if plan.address.username:
+            client.username_pw_set(plan.address.username, plan.address.password or None)
+        if plan.will is not None:
+            client.will_set(plan.will[0], plan.will[1], qos=1, retain=True)
+        client.on_connect = self._on_connect
+        client.on_connect_fail = self._on_connect_fail
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        return client
+
+    def open(self) -> None:
+        """Begin to connect."""
+        self._beginning = asyncio.create_task(self._begin())
+
+    async def _begin(self) -> None:
+        while True:
+            try:
+                self._version = await self._spoken.find()
+            except OSError as error:
+                self._fell(f"it does not answer ({error or 'in time'})")
+                await asyncio.sleep(self._backoff.next_s())
+            else:
+                self._client = self._build()
+                self._start(self._client)
+                return
+
+    def _start(self, client: paho.Client) -> None:
+        plan = self._plan
+        if self._version == MQTT_5:
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho has no types there
+            if not plan.clean_session:
+                properties.SessionExpiryInterval = SESSION_S
+            client.connect_async(
+                plan.address.host,
+                plan.address.port,
+                keepalive=KEEPALIVE_S,
+                clean_start=plan.clean_session,
+                properties=properties,
+            )
+        else:
+            client.connect_async(plan.address.host, plan.address.port, keepalive=KEEPALIVE_S)
+        client.loop_start()
+
+    async def close(self) -> None:
+        """Wait, for a bounded time, until what was handed over is acknowledged; then disconnect."""
+        self._is_closing = True
+        self._backlog.close()
+        deadline = self._loop.time() + LEAVE_S_MAX
+        while self._is_up and self._outstanding and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for _ in range(self._outstanding):
+            self._plan.on_drop("closed")
+        if self._beginning is not None:
+            self._beginning.cancel()
+            await asyncio.gather(self._beginning, return_exceptions=True)
+        # Letting go of the client here lets it close its sockets now: we and it refer to each other.
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(_stop, client)
+        self._is_closed = True
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the broker has answered our subscriptions."""
+        return self._is_up
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits for a broker that is there that more should be held back."""
+        return self._is_up and max(self._outstanding, len(self._unsent)) > LINK_QUEUE_MAX // 2
+
+    @property
+    def protocol(self) -> int:
+        """Which MQTT is spoken."""
+        return self._version
+
+    @property
+    def _outstanding(self) -> int:
+        return len(self._pending) + len(self._waiting)
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        *,
+        retain: bool = False,
+        content_type: str = "",
+        user_properties: tuple[tuple[str, str], ...] = (),
+        then: Then | None = None,
+    ) -> bool:
+        """Hand a message over."""
+        outgoing = Outgoing(topic, payload, retain, (content_type, user_properties), then)
+        problem = self._problem(outgoing, qos)
+        if not problem and qos:
+            self._waiting.append(outgoing)
+            self._send_waiting()
+        elif not problem:
+            problem = self._send(outgoing, 0)
+        self._was_crowded = self._was_crowded or self.is_crowded
+        if problem:
+            self._drop(problem, then)
+        return not problem
+
+    def _problem(self, outgoing: Outgoing, qos: int) -> str:
+        if self._is_closed:
+            return "closed"
+        try:
+            check_topic(outgoing.topic)
+        except TopicError:
+            return INVALID
+        if not qos and not self._window:
+            return "not connected"
+        limit = PENDING_MAX if qos and self._is_up else LINK_QUEUE_MAX
+        if (self._outstanding if qos else len(self._unsent)) >= limit:
+            return "queue full"
+        return self._limits.problem(outgoing.topic, outgoing.payload, outgoing.properties[1])
+
+    def _drop(self, problem: str, then: Then | None) -> None:
+        self._plan.on_drop(problem)
+        if then is not None and problem in HOPELESS:
+            self._loop.call_soon(then)
+
+    def _send_waiting(self) -> None:
+        while self._waiting and self._client is not None and len(self._pending) < self._window:
+            outgoing = self._waiting.popleft()
+            problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.properties[1])
+            problem = problem or self._send(outgoing, 1)
+            if problem:
+                self._drop(problem, outgoing.then)
+
+    def _send(self, outgoing: Outgoing, qos: int) -> str:
+        assert self._client is not None
+        retain = outgoing.retain and self._limits.has_retained
+        properties = _properties(*outgoing.properties) if self._version == MQTT_5 else None
+        try:
+            info = self._client.publish(outgoing.topic, outgoing.payload, qos, retain, properties)
+        except ValueError:  # a topic or size that MQTT does not allow
+            return INVALID
+        if info.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
+            return "queue full"
+        # Its acknowledgement is told by the event loop, where we are: it cannot have been told yet.
+        if qos:
+            self._pending[info.mid] = outgoing
+        else:
+            self._unsent.add(info.mid)
+        return ""
+
+    def acknowledge(self, token: Token) -> None:
+        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+        connection, packet = token
+        if self._client is not None and connection == self._connections:
+            self._client.ack(packet, 1)
+
+    def in_order(self, function: Callable[[], None]) -> None:
+        """Call a function when all messages are handed over that have come by now."""
+        self._backlog.in_order(function)
+
+    def pause(self) -> None:
+        """Hand nothing over, and acknowledge nothing, until `resume`."""
+        self._backlog.pause()
+
+    def resume(self) -> None:
+        """Hand over again what has come meanwhile."""
+        self._backlog.resume()
+
+    # ---- paho's thread -------------------------------------------------------------------------------------------
+
+    def _on_connect(
+        self, client: paho.Client, _: object, __: paho.ConnectFlags, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        self._is_answered = True
+        if reason.is_failure:
+            if reason.getName() == UNSUPPORTED:
+                self._is_answered = False
+            self._soon(self._fell, f"the broker refuses us: {reason}")
+            return
+        self._connections += 1  # an acknowledgement of an earlier connection would hit another packet
+        self._soon(self._opened, _limits(properties))
+        if self._plan.subscriptions:
+            self._subscribe(client)
+        else:
+            self._soon(self._rose)
+
+    def _subscribe(self, client: paho.Client) -> None:
+        if self._version != MQTT_5:
+            client.subscribe([(each.topic, each.qos) for each in self._plan.subscriptions])
+            return
+        client.subscribe(
+            [
+                (
+                    each.topic,
+                    SubscribeOptions(each.qos, each.no_local, each.retain_as_published, int(each.retained)),
+                )
+                for each in self._plan.subscriptions
+            ]
+        )
+
+    def _on_subscribe(
+        self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
+    ) -> None:
+        refused = [
+            each.topic for each, reason in zip(self._plan.subscriptions, reasons, strict=False) if reason.is_failure
+        ]
+        if refused:
+            self._soon(self._refused, refused)
+        else:
+            self._soon(self._rose)
+
+    def _on_connect_fail(self, client: paho.Client, _: object) -> None:
+        self._wait_by_lot(client)
+        self._soon(self._fell, "it does not answer")
+
+    def _on_disconnect(
+        self, client: paho.Client, _: object, __: paho.DisconnectFlags, reason: ReasonCode, ___: Properties | None
+    ) -> None:
+        self._wait_by_lot(client)
+        self._soon(self._broke, client, self._connections, self._is_answered)
+        self._soon(self._fell, f"the connection was lost ({reason})")
+        self._is_answered = False
+
+    def _wait_by_lot(self, client: paho.Client) -> None:
+        wait_s = self._backoff.next_s()
+        client.reconnect_delay_set(wait_s, wait_s)  # type: ignore[arg-type] # paho takes fractions, too
+
+    def _on_publish(self, _: paho.Client, __: object, packet: int, reason: ReasonCode, ___: Properties) -> None:
+        self._soon(self._published, packet, reason.is_failure)
+
+    def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
+        token = (self._connections, message.mid)
+        properties = message.properties
+        received = Received(
+            message.topic,
+            bytes(message.payload),
+            message.qos,
+            message.retain,
+            token,
+            message.dup,
+            getattr(properties, "ContentType", ""),
+            tuple(getattr(properties, "UserProperty", ())),
+        )
+        if self._backlog.add([received]):
+            self._soon(self._backlog.hand_over)
+
+    def _soon(self, function: Callable[..., None], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # ---- the event loop ------------------------------------------------------------------------------------------
+
+    async def _begin_again(self, client: paho.Client) -> None:
+        await asyncio.to_thread(_stop, client)
+        await asyncio.sleep(self._backoff.next_s())
+        await self._begin()
+
+    def _opened(self, limits: BrokerLimits) -> None:
+        self._limits = limits
+        self._window = min(IN_FLIGHT_MAX, limits.receive_maximum)
+        self._send_waiting()
+
+    def _published(self, packet: int, is_refused: bool) -> None:
+        if packet in self._unsent:  # of QoS 0, and written; paho may give it the id of one that still waits
+            self._unsent.discard(packet)
+            then = None
+        else:
+            outgoing = self._pending.pop(packet, None)
+            then = outgoing.then if outgoing is not None else None
+            if is_refused:  # with 3.1.1 a broker cannot say so, and acknowledges
+                self._plan.on_drop("refused by the broker")
+            self._send_waiting()
+        if then is not None and not self._is_closing:
+            then()
+        if self._was_crowded and max(self._outstanding, len(self._unsent)) <= LINK_QUEUE_MAX // 4:
+            self._was_crowded = False
+            self._plan.on_room()
+
+    def _broke(self, client: paho.Client, connection: int, is_answered: bool) -> None:
+        """A connection ended: what it had brought comes again, what was on its way out of QoS 0 does not."""
+        if not is_answered and client is self._client and not self._is_closing:
+            self._client = None
+            self._spoken.doubt()
+            self._waiting.extendleft(reversed(self._pending.values()))
+            self._pending.clear()
+            self._beginning = asyncio.create_task(self._begin_again(client))
+        self._window = 0
+        self._unsent.clear()
+        self._backlog.forget(connection)
+        if not self._is_closing:
+            self._plan.on_broken()
+
+    def _refused(self, topics: Sequence[str]) -> None:
+        """Ask again later: an operator may be mending the broker's access list right now."""
+        self._fell(f"it does not let us subscribe to {', '.join(topics)}")
+        self._loop.call_later(RECONNECT_S_MAX, self._subscribe_again)
+
+    def _subscribe_again(self) -> None:
+        if self._client is not None and self._client.is_connected() and not self._is_up:
+            self._subscribe(self._client)
+
+    def _rose(self) -> None:
+        if not self._is_closing:
+            self._is_up = True
+            self._up_since = self._loop.time()
+            self._backoff.reset()
+            self._plan.on_up()
+
+    def _fell(self, problem: str) -> None:
+        was_up, self._is_up = self._is_up, False
+        if self._is_closing:
+            return
+        hint = ""
+        if was_up and self._loop.time() - self._up_since < SHORT_S:
+            hint = f" (if this goes on: is somebody else connected as {self._plan.client_id}?)"
+        self._log.warning("broker at %s: %s; trying again%s", self._plan.where, problem, hint)
+        if was_up:
+            self._plan.on_down(problem)
+            self._plan.on_room()  # who is away holds nobody back
+
+
+def _stop(client: paho.Client) -> None:
+    client.disconnect()
+    client.loop_stop()
+
+
+def _limits(properties: Properties | None) -> BrokerLimits:
+    return BrokerLimits(
+        getattr(properties, "ReceiveMaximum", 65_535),
+        getattr(properties, "MaximumPacketSize", 0),
+        bool(getattr(properties, "RetainAvailable", 1)),
+    )
+
+
+def _properties(content_type: str, user_properties: tuple[tuple[str, str], ...]) -> Properties | None:
+    if not content_type and not user_properties:
+        return None
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho has no types there
+    if content_type:
+        properties.ContentType = content_type
+    if user_properties:
+        properties.UserProperty = list(user_properties)
+    return properties

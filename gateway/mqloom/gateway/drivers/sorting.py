@@ -1,0 +1,69 @@
+"""What comes by our control connection, and what it is, by its topic."""
+
+from typing import Final, NamedTuple
+
+from mqloom.core import layout
+from mqloom.core.errors import TopicError
+from mqloom.core.ids import GatewayId
+from mqloom.core.topics import topic_matches
+from mqloom.gateway.drivers.mqtt import TopicSubscription
+
+REMEMBERED_MAX: Final = 4_096
+"""Link topics of which the answer is remembered; past that all are forgotten, and found out anew."""
+
+
+def control_subscriptions(gateway: GatewayId) -> list[TopicSubscription]:
+    """Return what a gateway reads besides publications of clients."""
+    return [
+        TopicSubscription(layout.records(gateway), 1),
+        TopicSubscription(layout.place(gateway), 1),
+        *(TopicSubscription(topics, 0) for topics in layout.links(gateway)),
+        TopicSubscription(layout.questions(gateway), 0),  # nobody waits for an answer while we are away
+        TopicSubscription(layout.orders(gateway), 0),
+        TopicSubscription(layout.status(gateway), 1),  # last: when our own comes back, all records before it have
+    ]
+
+
+class Kind(NamedTuple):
+    """A record (each by itself), frames of one sender, and so on; `who` is whose it is, or what is wrong with it."""
+
+    what: str
+    who: str
+    urgent: bool = False
+
+
+class Sorter:
+    """Sorts the messages for one gateway."""
+
+    def __init__(self, gateway: GatewayId) -> None:
+        self._gateway = gateway
+        self._links: dict[str, Kind] = {}
+
+    def kind(self, topic: str) -> Kind:
+        """Return what is said on a topic."""
+        known = self._links.get(topic)
+        if known is not None:
+            return known
+        try:
+            kind = self._kind(topic)
+        except TopicError as error:
+            return Kind("malformed", str(error))
+        if kind.what == "link":  # frames come by the thousand, all else now and then
+            if len(self._links) >= REMEMBERED_MAX:
+                self._links.clear()
+            self._links[topic] = kind
+        return kind
+
+    def _kind(self, topic: str) -> Kind:
+        gateway = self._gateway
+        if topic_matches(layout.records(gateway), topic):
+            return Kind("record", layout.record_client(gateway, topic))
+        if topic_matches(layout.questions(gateway), topic):
+            return Kind("question", layout.question_client(gateway, topic))
+        if topic_matches(layout.orders(gateway), topic):
+            return Kind("order", layout.order_client(gateway, topic))
+        if any(topic_matches(links, topic) for links in layout.links(gateway)):
+            return Kind("link", *layout.link_sender(gateway, topic))
+        if topic in (layout.status(gateway), layout.place(gateway)):
+            return Kind("status" if topic == layout.status(gateway) else "place", "")
+        return Kind("unasked", topic)  # some brokers replay retained messages that nobody asked for

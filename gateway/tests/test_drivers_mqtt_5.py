@@ -1,0 +1,189 @@
+"""MQTT 5 on a real Mosquitto: what it adds, and what the broker's limits do to us."""
+
+import asyncio
+import logging
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, RetainedMessages, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
+from mqloom.gateway.drivers.protocols import MQTT_5
+from mqloom.gateway.interfaces import BrokerAddress
+
+LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
+MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+
+pytestmark = [
+    pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine"),
+    pytest.mark.parametrize("client", MQTT_CLIENTS),
+]
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
+
+
+class Person:
+    """A connection, and what has happened to it."""
+
+    def __init__(
+        self, client: str, port: int, name: str, *subscriptions: TopicSubscription, clean_session: bool = True
+    ) -> None:
+        self.messages: list[Received] = []
+        self.dropped: list[str] = []
+        self.down: list[str] = []
+        self.up = asyncio.Event()
+        plan = ConnectionPlan(
+            address=BrokerAddress("127.0.0.1", port),
+            client_id=name,
+            clean_session=clean_session,
+            subscriptions=subscriptions,
+            on_messages=self.messages.extend,
+            on_up=self.up.set,
+            on_down=self.down.append,
+            on_drop=self.dropped.append,
+        )
+        self.connection: Connection = MQTT_CLIENTS[client](plan, LOG)
+        self.connection.open()
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+
+@asynccontextmanager
+async def mosquitto(folder: Path, *settings: str) -> AsyncIterator[int]:
+    port = free_port()
+    file = folder / "mosquitto.conf"
+    file.write_text("\n".join([f"listener {port} 127.0.0.1", "allow_anonymous true", *settings]) + "\n")
+    assert MOSQUITTO is not None
+    process = subprocess.Popen([MOSQUITTO, "-c", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@asynccontextmanager
+async def person(
+    client: str, port: int, name: str, *subscriptions: TopicSubscription, clean_session: bool = True
+) -> AsyncIterator[Person]:
+    someone = Person(client, port, name, *subscriptions, clean_session=clean_session)
+    try:
+        async with asyncio.timeout(10):
+            await someone.up.wait()
+        yield someone
+    finally:
+        await someone.connection.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_user_properties_and_content_type_travel_both_ways(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        async with mosquitto(tmp_path) as port, person(client, port, "us", TopicSubscription("a/#", 1)) as us:
+            assert us.connection.protocol == MQTT_5
+            pairs = (("name", "grün"), ("name", "again"))
+            us.connection.publish("a/ü", b"x", 1, content_type="text/plain", user_properties=pairs)
+            us.connection.publish("a/ü", b"y", 0)
+            await until(lambda: len(us.messages) == 2)
+            first, second = us.messages
+            assert (first.topic, first.content_type, first.user_properties) == ("a/ü", "text/plain", pairs)
+            assert (second.content_type, second.user_properties) == ("", ())
+
+    asyncio.run(scenario())
+
+
+def test_what_a_connection_publishes_does_not_come_back_if_it_says_so(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        mine = TopicSubscription("a/#", 1, no_local=True)
+        async with (
+            mosquitto(tmp_path) as port,
+            person(client, port, "us", mine) as us,
+            person(client, port, "it") as it,
+        ):
+            us.connection.publish("a/b", b"ours", 1)
+            it.connection.publish("a/b", b"theirs", 1)
+            await until(lambda: bool(us.messages))
+            assert us.payloads == [b"theirs"]
+
+    asyncio.run(scenario())
+
+
+def test_retained_messages_come_as_the_subscription_wants_them(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        never = TopicSubscription("a/#", 1, retained=RetainedMessages.NEVER, retain_as_published=True)
+        async with mosquitto(tmp_path) as port, person(client, port, "it") as it:
+            it.connection.publish("a/old", b"old", 1, retain=True)
+            async with person(client, port, "us", never) as us:
+                it.connection.publish("a/new", b"new", 1, retain=True)
+                await until(lambda: bool(us.messages))
+                assert [(message.payload, message.retain) for message in us.messages] == [(b"new", True)]
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_persists_keeps_what_comes_meanwhile(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        async with mosquitto(tmp_path) as port, person(client, port, "it") as it:
+            async with person(client, port, "us", wish, clean_session=False):
+                pass
+            done: list[int] = []
+            it.connection.publish("a/b", b"kept", 1, then=lambda: done.append(1))
+            await until(lambda: bool(done))
+            async with person(client, port, "us", wish, clean_session=False) as us:
+                await until(lambda: us.payloads == [b"kept"])
+
+    asyncio.run(scenario())
+
+
+def test_what_is_too_large_for_the_broker_is_dropped_and_the_connection_stays(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        async with mosquitto(tmp_path, "max_packet_size 1000") as port, person(client, port, "us", wish) as us:
+            done: list[str] = []
+            assert not us.connection.publish("a/b", bytes(2000), 1, then=lambda: done.append("never"))
+            assert not us.connection.publish("a/b", bytes(2000), 0)
+            assert us.connection.publish("a/b", b"small", 1)
+            await until(lambda: us.payloads == [b"small"] and done == ["never"])
+            assert us.dropped == ["too large", "too large"]
+            assert us.down == []
+
+    asyncio.run(scenario())
+
+
+def test_no_more_is_in_flight_than_the_broker_takes(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        async with mosquitto(tmp_path, "max_inflight_messages 3") as port, person(client, port, "us", wish) as us:
+            for number in range(200):
+                assert us.connection.publish("a/b", str(number).encode(), 1)
+            await until(lambda: len(us.messages) == 200)
+            assert us.payloads == [str(number).encode() for number in range(200)]
+            assert us.down == []  # a broker ends the connection of whoever sends more
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_keeps_nothing_retained_gets_the_message_all_the_same(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        async with mosquitto(tmp_path, "retain_available false") as port, person(client, port, "us", wish) as us:
+            us.connection.publish("a/b", b"x", 1, retain=True)
+            await until(lambda: us.payloads == [b"x"])
+            assert us.down == []
+
+    asyncio.run(scenario())
