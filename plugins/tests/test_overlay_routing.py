@@ -36,9 +36,15 @@ def test_s1_sends_one_copy_to_the_farthest_on_all_ways() -> None:
 
 
 def test_s2_sends_to_each_anchor_that_has_none_nearer_on_its_way() -> None:
-    assert figure_2("S2", N2, N3, N4, N5, N6).route({N3, N5, N6}, None) == (N3, N5, N6)
-    assert figure_2("S2", N2, N3, N4, N5, N6).route({N3, N4, N5}, None) == (N3, N4)
+    assert figure_2("S2", N2, N3, N4, N5, N6).route({N3, N5, N6}, None) == (N5, N6, N3)
+    assert figure_2("S2", N2, N3, N4, N5, N6).route({N3, N4, N5}, None) == (N4, N3)
     assert figure_2("S2", N2, N5).route({N3, N5}, None) == (N2,)
+
+
+def test_the_copy_with_the_most_behind_it_leaves_first() -> None:
+    assert figure_2("S0").route({N3, X}, None) == (N1, X)
+    assert figure_2("S2", N3, N4, N6).route({N3, N5, X}, None) == (N3, N4, X)
+    assert figure_2("S2", N3, N4).route({N3, N5, N6, X}, None) == (N4, N3, X)
 
 
 def test_s1_sends_one_copy_to_each_side() -> None:
@@ -50,7 +56,7 @@ def test_nothing_goes_to_the_side_it_came_from_even_over_a_soft_link() -> None:
 
 
 def test_a_source_that_is_not_on_the_map_excludes_nothing() -> None:
-    assert figure_2("S2", N5).route({N5, X}, GatewayId("far")) == (X, N5)
+    assert figure_2("S2", N5).route({N5, X}, GatewayId("far")) == (N5, X)
 
 
 def test_an_anchor_that_is_not_on_the_map_could_be_on_any_side() -> None:
@@ -64,7 +70,7 @@ def test_a_neighbour_that_is_down_keeps_its_copy_and_is_gone_around() -> None:
     for strategy in ("S1", "S2"):
         router = figure_2(strategy, N3, N5)
         router.set_down([N1])
-        assert router.route({N1, N3, N5}, None) == (N1, N3, N5)
+        assert router.route({N1, N3, N5}, None) == (N1, N5, N3)
         assert router.explain({N1, N3, N5}, None).bypassed == [N1]
         router.set_down([])
         assert router.route({N1, N3, N5}, None) == (N1,)
@@ -76,7 +82,7 @@ def test_answers_remembered_count_who_was_wanted_on_each_side_whatever_the_links
         assert router.route([N5], None) == (N2,)
     router.route({N3, N6}, X)
     router.set_link(N5, up=True)
-    assert router.route([N5, X], None) == (X, N5)
+    assert router.route([N5, X], None) == (N5, X)
     router.route([N5, X], N1)
     assert router.copies == 7
     vector = router.working.master.vector

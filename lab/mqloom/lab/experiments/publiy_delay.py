@@ -2,7 +2,8 @@
 
 The workload of `publiy-dense`. Each link takes 1 ms, which is the delay that the paper injects. What a broker needs for
 a copy it does not say; here an uplink sends 5,000 copies a second, one after the other, so a copy takes 0.2 ms, and
-S2, which sends more copies at once, waits for them. All 36,000 publications count: those before the first soft
+S2, which sends more copies at once, waits for them: overlays say in which order copies leave, the one with the most
+behind it first. All 36,000 publications count: those before the first soft
 link, too. So does everything that overlays say, maps and loads, against copies of 200 bytes each.
 
 The bound is that of a single link to everybody: a millisecond, and a copy's 0.2 ms.

@@ -50,8 +50,8 @@ class Router:
         if answer is None:
             if len(self._memo) >= MEMO_MAX:
                 self._settle()
-            forward = self._forward(self._downstream(key[0], side))
-            answer = self._memo[key] = Answer(tuple(master.names(forward)))
+            wanted = self._downstream(key[0], side)
+            answer = self._memo[key] = Answer(tuple(self._in_order(self._forward(wanted), wanted)))
             self.unknown += sum(anchor not in master.numbers for anchor in key[0])
         answer.hits += 1
         self.copies += len(answer.targets)
@@ -152,6 +152,18 @@ class Router:
         for number in bits(forward & self.down):
             forward |= forward_s2(working, wanted & working.beyond(number) & ~(1 << number))
         return forward
+
+    def _in_order(self, forward: int, wanted: int) -> list[GatewayId]:
+        """Return who gets a copy, whoever has the most to pass on first; of equals the farthest.
+
+        Copies leave one after the other, and what waits behind a copy waits at all who are served through it.
+        """
+        master = self.working.master
+
+        def first(number: int) -> tuple[int, int]:
+            return -(master.subtrees[number] & wanted).bit_count(), -master.distances[number]
+
+        return [master.gateways[number] for number in sorted(bits(forward), key=first)]
 
     # ---- counting ------------------------------------------------------------------------------------------------
 
