@@ -108,6 +108,15 @@ REPORT_COUNTS_MAX: Final = 512
 REPORT_BYTES_MAX: Final = 256 * 1024
 """A larger report is not read."""
 
+METRICS_CONNECTIONS_MAX: Final = 16
+"""Connections to a gateway's metrics at a time; more are closed at once."""
+
+METRICS_REQUEST_BYTES_MAX: Final = 8 * 1024
+"""A larger request for metrics is refused."""
+
+METRICS_REQUEST_S: Final = 5.0
+"""How long a request for metrics, and its answer, may take before the connection is closed."""
+
 QUESTION_BYTES_MAX: Final = 256 * 1024
 """What somebody asks of a gateway's routes; larger: refused."""
 

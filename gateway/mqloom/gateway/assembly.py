@@ -10,6 +10,8 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
+from mqloom.gateway.drivers.metrics import MetricsAddress
+from mqloom.gateway.drivers.observing import ObservationPlan
 from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.subscribers import Standing
@@ -73,7 +75,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
         Addresses(address, partial(_address_of, configuration)),
         configuration.federation.data,
         sink,
-        configuration.federation.telemetry_s,
+        ObservationPlan(configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)),
     )
 
 

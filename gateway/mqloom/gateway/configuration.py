@@ -12,6 +12,7 @@ from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
+PortOrNone = Annotated[int, Meta(ge=0, le=65_535)]
 Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -47,6 +48,8 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     username: str = ""
     password_env: str = ""
     overlay_settings: dict[str, object] = field(default_factory=dict)
+    metrics_port: PortOrNone = 0
+    metrics_host: Text = "127.0.0.1"
 
 
 class LinkTable(Struct, frozen=True, kw_only=True):

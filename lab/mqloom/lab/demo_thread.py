@@ -18,11 +18,16 @@ from mqloom.lab.demo_parts import wait_for
 START_S = 20.0
 
 
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that are free now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
+
+
 def write_chain(path: Path, names: Sequence[str], more: str = "") -> dict[GatewayId, int]:
     """Write the configuration of embedded brokers in a chain, on ports that are free now; return the ports."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        ports = [each.getsockname()[1] for each in sockets]
+    ports = free_ports(len(names))
     lines = ["[federation]", 'name = "chain"', 'data = ["stocks/#"]']
     for name, port in zip(names, ports, strict=True):
         lines += ["[[brokers]]", f'id = "{name}"', f"port = {port}", 'adapter = "amqtt"']

@@ -58,7 +58,7 @@ from mqloom.core.records import Status, decode_status, encode_status
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
-from mqloom.gateway.drivers.observing import Observer, Sink
+from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions
@@ -87,7 +87,7 @@ class GatewayDriver:
         addresses: Addresses,
         data: Sequence[str],
         sink: Sink,
-        telemetry_s: float,
+        observation: ObservationPlan,
     ) -> None:
         self._gateway = gateway
         self._adapter = adapter
@@ -96,7 +96,7 @@ class GatewayDriver:
         self._sorter = Sorter(gateway)
         self._data = data
         self._sink = sink
-        self._telemetry_s = telemetry_s
+        self._observation = observation
         self._log = logging.LoggerAdapter(logger, {"gateway": gateway})
         self._loop = asyncio.get_running_loop()
         self._epoch = time.time_ns() // 1_000_000
@@ -136,7 +136,8 @@ class GatewayDriver:
         await self._adapter.start()
         try:
             self._open()
-            async with Observer(self.node, self._epoch, self._sink, self._telemetry_s, self._publish_report):
+            outward = self._publish_report, self._is_served
+            async with Observer(self.node, self._epoch, self._sink, self._observation, *outward):
                 await self._ended
         finally:
             await self._close()
@@ -184,8 +185,11 @@ class GatewayDriver:
             on_drop=partial(self._dropped, "local_publishes_dropped"),
         )
 
+    def _is_served(self) -> bool:
+        return self._own is not None and self._own.is_up
+
     def _publish_report(self, data: bytes) -> None:
-        if self._own is not None and self._own.is_up:
+        if self._own is not None and self._is_served():
             self._own.publish(layout.report(self._gateway), data, 0, retain=True)
 
     async def _close(self) -> None:
@@ -230,7 +234,7 @@ class GatewayDriver:
         self._look_whether_ready()
 
     def _look_whether_ready(self) -> None:
-        if self._own is not None and self._own.is_up and self._intake is not None and self._intake.is_up:
+        if self._is_served() and self._intake is not None and self._intake.is_up:
             self.ready.set()
 
     def _taken_in(self, batch: Sequence[Received]) -> None:
@@ -412,7 +416,7 @@ class GatewayDriver:
                 after=self._discarding.pop(peer, None),
             )
             self._parks[peer] = self._parks_by_topic[layout.park(self._gateway, peer)] = park
-            if self._own is not None and self._own.is_up:
+            if self._is_served():
                 park.create()
         self._peers.open(peer)
 

@@ -6,31 +6,52 @@ This looks at the node between two events and never changes it.
 import asyncio
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from types import TracebackType
+from typing import NamedTuple
 
 from mqloom.core.limits import REPORT_EVERY_S, SAMPLE_EVERY_S
 from mqloom.core.reports import Report, encode_report
+from mqloom.gateway.drivers.metrics import MetricsAddress, MetricsServer, process_figures
 from mqloom.gateway.interfaces import CounterRecord
+from mqloom.gateway.metrics import render
 from mqloom.gateway.node import Node
 from mqloom.gateway.reporting import Reporting
 
 Sink = Callable[[CounterRecord], None]
 
 
+class ObservationPlan(NamedTuple):
+    """How often telemetry plugins get the counters, and where metrics are served."""
+
+    telemetry_s: float
+    metrics: MetricsAddress = MetricsAddress("127.0.0.1", 0)
+
+
 class Observer:
     """Observes one gateway from `async with` to its end; then the counters are told once more."""
 
     def __init__(
-        self, node: Node, epoch: int, sink: Sink, telemetry_s: float, publish: Callable[[bytes], None]
+        self,
+        node: Node,
+        epoch: int,
+        sink: Sink,
+        plan: ObservationPlan,
+        publish: Callable[[bytes], None],
+        is_served: Callable[[], bool],
     ) -> None:
         self._node = node
         self._sink = sink
-        self.telemetry_s = telemetry_s
+        self.telemetry_s = plan.telemetry_s
+        self._is_served = is_served
+        self.metrics = MetricsServer(plan.metrics, self._page) if plan.metrics.port else None
         self._publish = publish
         self._reporting = Reporting(node.gateway, epoch, time.time())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Observer":
+        if self.metrics is not None:
+            await self.metrics.__aenter__()
         self._tasks = [asyncio.create_task(self._telemetry()), asyncio.create_task(self._reports())]
         return self
 
@@ -40,6 +61,8 @@ class Observer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.metrics is not None:
+            await self.metrics.__aexit__(kind, error, trace)
         self._record()
 
     def look(self) -> Report:
@@ -48,6 +71,9 @@ class Observer:
         look = self._node.look()
         self._reporting.note(look, now)
         return self._reporting.report(look, self._node.counters.snapshot(), now)
+
+    def _page(self) -> str:
+        return render(self.look(), version("mqloom"), is_served=self._is_served(), process=process_figures())
 
     def _record(self) -> None:
         self._sink(CounterRecord(self._node.gateway, time.time(), self._node.counters.snapshot()))
