@@ -328,3 +328,11 @@ def test_a_network_longer_than_publications_can_cross_is_told(tmp_path: Path) ->
 
 def test_an_address_of_ipv6_is_a_host(tmp_path: Path) -> None:
     assert problems_of(tmp_path, changed("port = 1885", "host = '::1'")) == []
+
+
+def test_what_is_federated_must_be_a_topic_filter_and_within_the_data(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, changed("port = 1885", 'port = 1885\nfederate = ["#", "stocks/+/x"]')) == []
+    wrong = changed("port = 1885", 'port = 1885\nfederate = ["stocks/#", "a/#/b", "weather/#"]')
+    one, other = problems_of(tmp_path, wrong)
+    assert one.startswith("brokers#3.federate#2: topic 'a/#/b': # is the last level")
+    assert other == "brokers#3.federate#3: 'weather/#' is in none of federation.data: nothing would ever come"

@@ -31,17 +31,17 @@ class Door:
             self.drain()
 
     def take(
-        self, packet: int = 1, payload: bytes = b"", *, again: bool = False, retain: bool = False
+        self, packet: int = 1, payload: bytes = b"", *, again: bool = False, replayed: bool = False
     ) -> Sequence[int]:
         """Hand one over; return its sequence if it is new."""
-        return [each.sequence for each in self.take_publications(packet, payload, again=again, retain=retain)]
+        return [each.sequence for each in self.take_publications(packet, payload, again=again, replayed=replayed)]
 
     def take_publications(
-        self, packet: int = 1, payload: bytes = b"", *, again: bool = False, retain: bool = False
+        self, packet: int = 1, payload: bytes = b"", *, again: bool = False, replayed: bool = False
     ) -> list[Publication]:
         self.receipt += 1
         incoming = Incoming(
-            topic="t", payload=payload, qos=1, retain=retain, receipt=self.receipt, packet=packet, again=again
+            topic="t", payload=payload, qos=1, replayed=replayed, receipt=self.receipt, packet=packet, again=again
         )
         taken = self.intake.take([incoming])
         self.intake.check()
@@ -119,7 +119,7 @@ def test_they_are_acknowledged_in_the_order_in_which_they_came() -> None:
 def test_what_is_refused_is_acknowledged_in_its_turn() -> None:
     door = Door()
     door.take(1)
-    assert door.take(2, retain=True) == []
+    assert door.take(2, replayed=True) == []
     assert door.acknowledged() == []
     door.intake.met(0)
     assert door.acknowledged() == [1, 2]

@@ -342,7 +342,7 @@ def test_past_the_bound_only_publications_of_qos_0_are_dropped_at_the_start(
     bound: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert min(HELD_MAX, HELD_BYTES_MAX) > count
-    monkeypatch.setattr(f"mqloom.gateway.traffic.{bound}", count)
+    monkeypatch.setattr(f"mqloom.gateway.early.{bound}", count)
     lost = [Publication(A, 1, number, 0, 1, "a/b", b"0", 0) for number in range(5)]
     node, _ = starting(*lost, publication(7, b"1"))
     record = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame")

@@ -119,7 +119,7 @@ def test_a_publication_that_nobody_wants_stays_here() -> None:
 
 
 REFUSED: dict[str, tuple[str, Incoming]] = {
-    "a replay of the broker's memory": ("retained replay", Incoming(topic="a/b", payload=b"{}", retain=True)),
+    "a replay of the broker's memory": ("retained replay", Incoming(topic="a/b", payload=b"{}", replayed=True)),
     "a large payload": ("payload too large", Incoming(topic="a/b", payload=bytes(PAYLOAD_BYTES_MAX + 1))),
     "a long topic": ("topic too long", Incoming(topic="a/" + "b" * TOPIC_LENGTH_MAX, payload=b"{}")),
     "many properties": (

@@ -44,6 +44,10 @@ COUNTERS: Final = {
     "controls_received": "control publications of agents received",
     "controls_refused": "control publications an agent asked for that were refused, by reason",
     "flushes_expired": "unsubscriptions carried out although a neighbour had not confirmed in time",
+    "publications_republished": "publications of other gateways put on the local broker for its plain clients",
+    "interest_refused": "topic filters of plain clients that are not federated, by reason",
+    "echoes": "publications put on the local broker that it handed back to us, dropped",
+    "echoes_missed": "publications put on the local broker that it should have handed back, and did not, by reason",
     "local_publishes_dropped": "messages for the local broker that its connection could not take, by reason",
     "link_frames_dropped": "frames for a neighbour that its connection could not take, by reason",
 }

@@ -8,7 +8,11 @@ from mqloom.core.ids import GatewayId
 
 
 class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
-    """Publish on our own broker; with a number, say LocallyPublished when the broker has acknowledged it."""
+    """Publish on our own broker; with a number, say LocallyPublished when the broker has acknowledged it.
+
+    What is `republished` came from another gateway and has its own topic, which is data: it goes by the connection of
+    the intake, and must not come in again.
+    """
 
     topic: str
     payload: bytes
@@ -17,6 +21,7 @@ class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
     content_type: str = ""
     user_properties: tuple[tuple[str, str], ...] = ()
     number: int = 0
+    republished: bool = False
 
 
 class Acknowledge(Struct, frozen=True, kw_only=True, gc=False):

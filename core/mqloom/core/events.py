@@ -47,6 +47,12 @@ class PlaceRead(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class InterestLearned(Struct, frozen=True, kw_only=True):
+    """The plain MQTT clients of our own broker want this, and no more: all their topic filters, in any order."""
+
+    filters: tuple[str, ...]
+
+
 class FramesReceived(Struct, frozen=True, kw_only=True):
     """A neighbour wrote frames to our link topic, in this order; `sender` is by the topic."""
 
@@ -72,6 +78,17 @@ class FencePassed(Struct, frozen=True, kw_only=True):
     """Our own broker has acknowledged a fence; comes in order with the publications that it hands over."""
 
     number: int
+
+
+class IntakeOpened(Struct, frozen=True, kw_only=True):
+    """The connection by which publications come in stands.
+
+    `echoes`: the broker hands over what we republish by it ourselves; without no-local, as on MQTT 3.1.1, brokers do.
+    `resumed`: the broker has kept our session; else what it was to hand over is gone.
+    """
+
+    echoes: bool = True
+    resumed: bool = True
 
 
 class IntakeLost(Struct, frozen=True, kw_only=True):
@@ -119,10 +136,12 @@ Event = (
     | PlaceRead
     | Asked
     | Ordered
+    | InterestLearned
     | FramesReceived
     | AcksReceived
     | LocallyPublished
     | FencePassed
+    | IntakeOpened
     | IntakeLost
     | ParkedReceived
     | LinkConnected

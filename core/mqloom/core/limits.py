@@ -151,6 +151,20 @@ RECORD_SUBSCRIPTIONS_MAX: Final = 1_000
 CLIENTS_MAX: Final = 100_000
 """Clients with subscriptions at one gateway; a newcomer past that is refused."""
 
+PLAIN_FILTERS_MAX: Final = 10_000
+"""Topic filters of the plain clients of one broker; further ones are not federated, and counted."""
+
+ECHOES_MAX: Final = 65_536
+"""Republished publications that the broker has not handed back yet; past that the oldest is forgotten, and taken for a
+new one if it comes."""
+
+ECHO_S: Final = 10.0
+"""How long a republished publication of QoS 0, or the second copy of one of QoS 1, is expected to be handed back."""
+
+ECHO_KEPT_S: Final = 600.0
+"""How long one of QoS 1 is expected, if the broker does not say that it has lost our session. The time that the intake
+is held does not count."""
+
 LINK_GRACE_S: Final = 5.0
 """How long a link that is not there yet, or lost, is waited for before the federation goes on without it."""
 

@@ -56,6 +56,7 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             agents=manager.agents(gateway),
             admit=admit,
             data=configuration.federation.data,
+            federate=broker.federate,
             standing=[
                 Standing(table.topics, table.where, table.into)
                 for table in configuration.subscriptions

@@ -103,7 +103,7 @@ class Clients:
         if refusal is not None:
             self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal))
             return
-        key = self._next_key()
+        key = self.next_key()
         if not self._routes.add(key, subscription, None):
             problem = "the matcher failed on it: ask the operator"
             self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
@@ -113,7 +113,7 @@ class Clients:
     def start(self, standing: Sequence[Standing]) -> None:
         """Begin the subscriptions of the configuration."""
         for each in standing:
-            key = self._next_key()
+            key = self.next_key()
             if self._routes.add(key, Subscription.parse(each.topics, each.where), None):
                 self._subscribers.begin_standing(each, key)
 
@@ -137,7 +137,8 @@ class Clients:
         effects, self._effects = self._effects, []
         return effects
 
-    def _next_key(self) -> SubscriptionKey:
+    def next_key(self) -> SubscriptionKey:
+        """Return a key that no subscription of ours has had."""
         self._number += 1
         return SubscriptionKey(self._terms.gateway, self._terms.epoch, self._number)
 
@@ -151,8 +152,8 @@ class Clients:
         for key in self._flushes.finished():
             self._routes.remove(key, None)
             owner = self._subscribers.forget(key)
-            assert owner.client is not None
-            if not self._subscribers.has(owner.client, owner.name):  # else another has taken its place
+            # Else nobody is to be told, or another has taken its place.
+            if owner.client is not None and not self._subscribers.has(owner.client, owner.name):
                 self._answer(owner.client, Answer(answer="ended", name=owner.name))
 
     def _answer_established(self) -> None:

@@ -47,6 +47,7 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     adapter: str = "mqtt"
     username: str = ""
     password_env: str = ""
+    federate: list[str] = field(default_factory=list)
     overlay_settings: dict[str, object] = field(default_factory=dict)
     metrics_port: PortOrNone = 0
     metrics_host: Text = "127.0.0.1"

@@ -141,6 +141,8 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         ids.setdefault(broker.id, place)
         if "/" in broker.host or broker.host.count(":") == 1 or broker.host.split() != [broker.host]:
             yield f"{place}.host: {broker.host!r} is no host: write its name or address alone, and the port in `port`"
+        for number, topics in enumerate(broker.federate, 1):
+            yield from _federate_problems(draft, f"{place}.federate#{number}", topics)
         if not sound:  # a default in the place of a mistake would lead to wrong conclusions
             continue
         if broker.password_env and not broker.username:
@@ -149,6 +151,15 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         if address in addresses:
             yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
         addresses.setdefault(address, place)
+
+
+def _federate_problems(draft: Draft, place: str, topics: str) -> Iterator[str]:
+    try:
+        Subscription.parse(topics)
+    except TopicError as error:
+        yield f"{place}: {error}"
+        return
+    yield from _outside_problem(draft, place, topics)
 
 
 def _ids(draft: Draft) -> tuple[list[GatewayId], bool]:

@@ -34,6 +34,7 @@ from mqloom.core.limits import (
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Print, print_of
 from mqloom.core.topics import check_topic
+from mqloom.gateway.echoes import Echoes
 from mqloom.gateway.holdings import Progress
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.marks import Marks
@@ -50,6 +51,7 @@ class Intake:
         self._gateway = gateway
         self._epoch = epoch
         self._journal = journal
+        self.echoes = Echoes(journal)
         self._marks = Marks()
         self._receipts = Receipts()
         self._packets: dict[int, tuple[Print, int]] = {}  # by packet id; so there are 65,535 at most
@@ -77,7 +79,9 @@ class Intake:
                 self._receipts.came(each.receipt)
                 if each.again and self._take_again(each):
                     continue
-            if self._admits(each):
+            if not each.replayed and self.echoes.take(each):
+                self._receipts.settle(each.receipt)
+            elif self._admits(each):
                 publications.append(self._number(each))
             else:
                 self._receipts.settle(each.receipt)
@@ -95,6 +99,7 @@ class Intake:
     def lost(self) -> None:
         """The connection broke: what was not acknowledged comes again."""
         self._first_fence_is_away = False
+        self.echoes.lost()
         self._receipts.void()
         self._sequence_of.clear()
         self._marks.void()
@@ -105,6 +110,11 @@ class Intake:
             self._repeats_come = False
         else:
             self._marks.fenced(number)
+
+    def expire(self, now: float) -> None:
+        """Expect no longer what should have come back by now, unless nothing could."""
+        if not self._is_held:
+            self.echoes.expire(now)
 
     def drain(self, now: float) -> list[Effect]:
         """Return the acknowledgements whose turn has come, then what else is to be done."""
@@ -124,6 +134,7 @@ class Intake:
             effects.append(HoldIntake())
         elif self._is_open and self._is_held and len(self._receipts) <= INTAKE_WINDOW // 2:
             self._is_held = False
+            self.echoes.refresh(now)
             effects.append(ReleaseIntake())
         return effects
 
@@ -149,6 +160,7 @@ class Intake:
     def check(self) -> None:
         """State the invariants."""
         self._marks.check()
+        self.echoes.check()
         assert len(self._sequence_of) <= len(self._receipts)
 
     def _take_again(self, incoming: Incoming) -> bool:
@@ -201,7 +213,7 @@ class Intake:
 
 def _problem(incoming: Incoming) -> str | None:
     """Return why a publication is not taken in, or None."""
-    if incoming.retain:
+    if incoming.replayed:
         return "retained replay"  # the broker's memory, not somebody publishing now
     if len(incoming.payload) > PAYLOAD_BYTES_MAX:
         return "payload too large"

@@ -3,9 +3,9 @@
 `handle(event, now)` is the only way in, and the effects it returns the only way out. The parts, each with its theory
 of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
-`subscribers` and `clients` (local ones), `controls` (agents), `guarded` (overlays that fail), `portraits` (links,
-shown), `reception` (frames, and whose they are), `weaver` (what the overlay wants), `moves` with `freezes`,
-`neighbours`, `places` and `aliases` (primary links that are moved).
+`subscribers` and `clients` (local ones), `plain_interest` (of clients that know nothing of us), `controls` (agents),
+`guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `weaver` (what the
+overlay wants), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +20,7 @@ from mqloom.core.events import (
     Asked,
     Event,
     FramesReceived,
+    InterestLearned,
     LinkConnected,
     LinkLost,
     Ordered,
@@ -75,6 +76,7 @@ from mqloom.gateway.moves import Moves
 from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
+from mqloom.gateway.plain_interest import PlainInterest
 from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
 from mqloom.gateway.reception import Reception
@@ -107,6 +109,8 @@ class NodeParts:
     shows_links: bool = False
     """Whether the links are shown on our own broker, for people."""
     standing: Sequence[Standing] = ()
+    federate: Sequence[str] = ()
+    """What is republished here for plain clients, whatever they are known to want."""
     data: Sequence[str] = ("#",)
     counters: Counters = field(default_factory=Counters)
 
@@ -182,6 +186,9 @@ class Node:
         self._moves = Moves(parts.gateway, self._neighbours, self._journal)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, self._obey, self._change)
         self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
+        self._plain = PlainInterest(
+            parts.data, self._routes, self._subscribers, self._flushes, self._journal, self._clients.next_key
+        )
         self._records_read = False
         self._hold_until: float | None = None
         self._effects: list[Effect] = []
@@ -202,7 +209,7 @@ class Node:
                 self._wake(now)
             case Started():
                 self._start(now)
-            case Asked() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
+            case Asked() | InterestLearned() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
                 self._read(event, now)
             case _:
                 self._traffic.handle(event, now)
@@ -329,9 +336,13 @@ class Node:
                 self._neighbours.told_synced.add(neighbour)
                 self._routes.say_synced(neighbour)
 
-    def _read(self, event: Asked | Ordered | PlaceRead | RecordReceived | RecordsRead, now: float) -> None:
+    def _read(
+        self, event: Asked | InterestLearned | Ordered | PlaceRead | RecordReceived | RecordsRead, now: float
+    ) -> None:
         """Take what people, clients and we ourselves have written on our broker."""
         match event:
+            case InterestLearned():
+                self._plain.learned(event.filters, now)
             case RecordReceived():
                 self._clients.record(event.client, event.data, now)
             case RecordsRead():
@@ -378,6 +389,7 @@ class Node:
     def _start(self, now: float) -> None:
         self._hold_until = now + LINK_GRACE_S
         self._clients.start(self._parts.standing)
+        self._plain.start(self._parts.federate, now)
         self._controls.start(now)
         self._weaver.hand(OverlayStarted(), now)
 

@@ -8,6 +8,8 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
@@ -46,11 +48,12 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose subscription a key is: a client's (by name), or a standing one's (`into`)."""
+    """Whose subscription a key is: a client's (by name), a standing one's (`into`), or that of plain clients."""
 
     client: ClientId | None
     name: str
     into: str = ""
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,10 @@ class Subscribers:
         """Take in a subscription from the configuration."""
         self._owners[key] = Owner(None, standing.into, standing.into)
 
+    def begin_plain(self, topics: str, key: SubscriptionKey) -> None:
+        """Take in what plain clients want."""
+        self._owners[key] = Owner(None, topics, is_plain=True)
+
     def end(self, key: SubscriptionKey) -> None:
         """A subscription is ending: its name is free again, but it delivers until it is forgotten."""
         owner = self._owners[key]
@@ -117,9 +124,10 @@ class Subscribers:
     def forget(self, key: SubscriptionKey) -> Owner:
         """A subscription has ended: it delivers no more. Returns whose it was."""
         owner = self._owners.pop(key)
-        assert owner.client is not None
-        self._clients[owner.client].keys -= 1
-        self.discard_idle(owner.client)
+        assert owner.client is not None or owner.is_plain
+        if owner.client is not None:
+            self._clients[owner.client].keys -= 1
+            self.discard_idle(owner.client)
         return owner
 
     def discard_idle(self, client: ClientId) -> None:
@@ -195,7 +203,8 @@ class Subscribers:
         """Return what to publish locally for a batch, and how many deliveries that is.
 
         A client gets a publication once, however many of its subscriptions match. What a batch has for one client
-        is one envelope, or several of FRAME_BYTES_TARGET.
+        is one envelope, or several of FRAME_BYTES_TARGET. Plain clients together get it once, under its own topic,
+        unless it entered here: then they have it.
         """
         deliveries: list[Delivery] = []
         envelopes: dict[ClientId, list[tuple[Delivered, Duty | None]]] = {}
@@ -204,13 +213,20 @@ class Subscribers:
             duties = [] if duty is None else [duty]
             names: dict[ClientId, set[str]] = {}
             intos: dict[str, None] = {}
+            is_for_plain = False
             for key in keys:
                 owner = self._owners[key]
-                if owner.client is None:
+                if owner.is_plain:
+                    is_for_plain = publication.origin != self._gateway
+                elif owner.client is None:
                     intos[owner.into] = None
                 else:
                     names.setdefault(owner.client, set()).add(owner.name)
             count += len(names) + len(intos)
+            if is_for_plain:
+                count += 1
+                effect = _republished(publication, publication.topic, publication.qos, retain=publication.retain)
+                deliveries.append((msgspec.structs.replace(effect, republished=True), duties))
             topics = [f"{into}/{publication.topic}" for into in intos]
             deliveries += [(_republished(publication, topic, publication.qos), duties) for topic in topics]
             for client, wanted_by in names.items():
@@ -244,11 +260,12 @@ def _parts(listed: list[tuple[Delivered, Duty | None]]) -> Iterator[list[tuple[D
     yield part
 
 
-def _republished(publication: Publication, topic: str, qos: int) -> PublishLocally:
+def _republished(publication: Publication, topic: str, qos: int, *, retain: bool = False) -> PublishLocally:
     return PublishLocally(
         topic=topic,
         payload=publication.payload,
         qos=qos,
+        retain=retain,
         content_type=publication.content_type,
         user_properties=publication.user_properties,
     )

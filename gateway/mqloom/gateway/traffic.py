@@ -19,9 +19,17 @@ from msgspec.structs import replace
 from mqloom.core import layout
 from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally
-from mqloom.core.events import FencePassed, IntakeLost, LocallyPublished, Parked, ParkedReceived, PublishesReceived
+from mqloom.core.events import (
+    FencePassed,
+    IntakeLost,
+    IntakeOpened,
+    LocallyPublished,
+    Parked,
+    ParkedReceived,
+    PublishesReceived,
+)
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import HELD_BYTES_MAX, HELD_MAX, HOPS_MAX, MARK_EVERY
+from mqloom.core.limits import HOPS_MAX, MARK_EVERY
 from mqloom.core.messages import Flush, Flushed, Mark, Passed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
@@ -29,6 +37,7 @@ from mqloom.gateway.contents import Contents
 from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, FromUs
 from mqloom.gateway.deliveries import Deliveries
 from mqloom.gateway.departures import Entry
+from mqloom.gateway.early import Early
 from mqloom.gateway.flows import Flow
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guarded_matcher import GuardedMatcher
@@ -42,13 +51,9 @@ from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
 
-TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeLost
+TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeOpened | IntakeLost
 
 FromGateway = FromNeighbour | FromGuest
-
-
-Held = tuple[Publication, Duty | None, GatewayId]
-"""A publication that a neighbour sent before we knew what our own clients want, and who did."""
 
 
 class Traffic:
@@ -88,8 +93,7 @@ class Traffic:
         self._epoch = epoch
         self._told_mark = 0
         self._unheard = set(links)
-        self._held: list[Held] | None = []
-        self._held_bytes = 0
+        self._early = Early(journal)
         self._effects: list[Effect] = []
 
     # ---- what happens --------------------------------------------------------------------------------------------
@@ -98,14 +102,18 @@ class Traffic:
         """Take an event that is about publications alone."""
         match event:
             case PublishesReceived():
+                self._intake.expire(now)
                 self._take_in(event.publications)
             case LocallyPublished():
                 self._deliveries.published(event.numbers)
+                self._intake.echoes.acknowledged(event.numbers, now)
                 self._tell_sources()
             case ParkedReceived():
                 self._unpark(event.neighbour, event.messages, now)
             case FencePassed():
                 self._intake.fenced(event.number)
+            case IntakeOpened():
+                self._intake.echoes.opened(now, echoes=event.echoes, resumed=event.resumed)
             case IntakeLost():
                 self._intake.lost()
 
@@ -149,23 +157,12 @@ class Traffic:
                 self._custody.again(source, publication.id, known)
             if publication.qos:
                 source = kind(sender, source.conversation, source.place + 1)
-        if self._held is None:
+        if self._early.is_over:
             self._route(batch, sender)
             return source
         for publication, duty in batch:
-            self._hold((publication, duty, sender), self._held)
+            self._early.hold(publication, duty, sender)
         return source
-
-    def _hold(self, each: Held, held: list[Held]) -> None:
-        """Keep what came before our records were read; what has a duty is bounded by the windows of the links."""
-        publication, duty, _ = each
-        size = len(publication.payload)
-        if duty is None and (len(held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX):
-            text = "of QoS 0, came before we knew what our own clients want"
-            self._journal.refuse("publications_dropped", "start", text)
-            return
-        self._held_bytes += size
-        held.append(each)
 
     def _unpark(self, neighbour: GatewayId, messages: Sequence[Parked], now: float) -> None:
         flow = self._flows.get(neighbour)
@@ -204,8 +201,7 @@ class Traffic:
 
     def open(self) -> None:
         """We know what our own clients want: route what neighbours sent."""
-        held, self._held = self._held or [], None
-        for publication, duty, sender in held:
+        for publication, duty, sender in self._early.end():
             self._route([(publication, duty)], sender)
 
     def open_intake(self) -> None:
@@ -373,6 +369,7 @@ class Traffic:
     def _deliver(self, local: Sequence[Matched]) -> None:
         deliveries, count = self._subscribers.deliver(local)
         for effect, duties in deliveries:
+            self._counters.add("publications_republished", amount=int(effect.republished))
             if effect.qos and duties:
                 self._deliveries.publish(effect, duties)
             else:
@@ -453,6 +450,7 @@ class Traffic:
             effects += flow.drain(now)
         effects += self._intake.drain(now)
         effects += self._deliveries.drain()
+        self._intake.echoes.expect(effects, now)
         return effects
 
     def _tell_sources(self) -> None:

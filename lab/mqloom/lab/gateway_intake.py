@@ -127,7 +127,7 @@ class IntakeModel:
             topic=message.topic,
             payload=message.payload,
             qos=message.qos,
-            retain=message.retain,
+            replayed=message.retain,  # no flag of a live publication comes through, as on MQTT 3.1.1
             receipt=receipt,
             packet=message.packet,
             again=message.again,

@@ -255,7 +255,7 @@ class GatewayDriver:
                     topic=each.topic,
                     payload=each.payload,
                     qos=each.qos,
-                    retain=each.retain,
+                    replayed=each.retain,
                     receipt=receipt,
                     packet=each.token[1] if each.qos else 0,
                     again=each.again,

@@ -1,0 +1,170 @@
+"""What we republish on our own broker must not come in again: which publications are echoes of our own.
+
+Theory of operation. Where a subscription can say no-local (MQTT 5) the broker does not hand back what we publish by the
+same connection, and there is nothing to do here. Elsewhere it does, and an echo cannot be told from what a client
+publishes but by topic and payload. So each republication is expected back once:
+
+    it comes                     then
+    expected                     it is the echo: dropped
+    expected, from a client      dropped, and the echo is taken in in its place: they are equal
+    again, of a known packet id  the broker did not get our acknowledgement: dropped
+    not expected                 somebody published it: taken in
+
+    an expectation ends when     because
+    it is met
+    QoS 0, after ECHO_S          it was lost with the connection, or the broker was full
+    QoS 1, after ECHO_KEPT_S     the broker has lost it
+    the session was not kept     the broker has lost it, unless it has not acknowledged it yet: then it is sent again
+    ECHOES_MAX are open          the oldest gives way
+
+A connection that breaks while the broker has not acknowledged a republication of QoS 1: the client sends it again, and
+the broker may have it twice, so two may come. The second is expected for ECHO_S behind the acknowledgement. QoS is not
+compared: some brokers hand over everything with the QoS of the subscription.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from mqloom.core.effects import PublishLocally
+from mqloom.core.limits import ECHO_KEPT_S, ECHO_S, ECHOES_MAX
+from mqloom.core.publication import Incoming
+from mqloom.core.seen import Print, print_of
+from mqloom.gateway.journal import Journal
+
+
+class _Expected:
+    """One echo that should come. `number` is that of the publish while the broker has not acknowledged it."""
+
+    __slots__ = ("is_open", "number", "print", "until")
+
+    def __init__(self, print_: Print, number: int, until: float) -> None:
+        self.print = print_
+        self.number = number
+        self.until = until
+        self.is_open = True
+
+
+class Echoes:
+    """What one gateway has republished, and not got back."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._come = True
+        self._open: dict[Print, deque[_Expected]] = {}
+        self._count = 0
+        self._short: deque[_Expected] = deque()  # in the order of `until`, those that are over among them
+        self._long: deque[_Expected] = deque()
+        self._unacknowledged: dict[int, _Expected] = {}
+        self._doubted: dict[int, Print] = {}
+        self._packets: dict[int, Print] = {}  # of echoes that came with a packet id; so there are 65,535 at most
+
+    def opened(self, now: float, *, echoes: bool, resumed: bool) -> None:
+        """The intake's connection stands."""
+        self._come = echoes
+        if not resumed:
+            self._packets.clear()
+        for each in (*self._short, *self._long):
+            if each.is_open and (not echoes or (not resumed and not each.number)):
+                self._close(each, "session lost")
+        self.refresh(now)
+
+    def lost(self) -> None:
+        """The intake's connection broke: what was not acknowledged is sent again, and may then come twice."""
+        for number, each in self._unacknowledged.items():
+            self._doubted[number] = each.print
+
+    def expect(self, effects: Iterable[object], now: float) -> None:
+        """These are carried out now."""
+        for each in effects:
+            if isinstance(each, PublishLocally) and each.republished and self._come:
+                if each.number:
+                    expected = self._add(each, ECHO_KEPT_S, now, self._long)
+                    self._unacknowledged[each.number] = expected
+                else:
+                    self._add(each, ECHO_S, now, self._short)
+
+    def acknowledged(self, numbers: Iterable[int], now: float) -> None:
+        """The broker has these."""
+        if not self._unacknowledged and not self._doubted:
+            return
+        for number in numbers:
+            known = self._unacknowledged.pop(number, None)
+            if known is not None:
+                known.number = 0
+            twice = self._doubted.pop(number, None)
+            if twice is not None:
+                self._put(_Expected(twice, 0, now + ECHO_S), self._short)
+
+    def take(self, incoming: Incoming) -> bool:
+        """Whether this is an echo of ours, which is over with that."""
+        if not self._open and not self._packets:
+            return False
+        print_ = print_of(0, incoming.topic, incoming.payload)
+        if incoming.again and self._packets.get(incoming.packet) == print_:
+            self._journal.counters.add("echoes")
+            return True
+        if incoming.packet:
+            self._packets.pop(incoming.packet, None)
+        expected = self._open.get(print_)
+        if expected is None:
+            return False
+        self._close(expected[0], "")
+        self._journal.counters.add("echoes")
+        if incoming.packet:
+            self._packets[incoming.packet] = print_
+        return True
+
+    def expire(self, now: float) -> None:
+        """Expect no longer what should have come by now."""
+        for queue in (self._short, self._long):
+            while queue and (not queue[0].is_open or queue[0].until <= now):
+                each = queue.popleft()
+                if each.is_open:
+                    self._close(each, "late")
+
+    def refresh(self, now: float) -> None:
+        """Nothing could come until now: whatever is expected has its whole time again."""
+        for queue, length_s in ((self._short, ECHO_S), (self._long, ECHO_KEPT_S)):
+            for each in queue:
+                each.until = now + length_s
+
+    def __len__(self) -> int:
+        """How many echoes are expected."""
+        return self._count
+
+    def check(self) -> None:
+        """State the invariants."""
+        assert self._count == sum(map(len, self._open.values())) <= ECHOES_MAX
+        assert all(each.is_open for queue in self._open.values() for each in queue)
+        assert all(self._open.values())
+
+    def _add(self, effect: PublishLocally, length_s: float, now: float, queue: deque[_Expected]) -> _Expected:
+        expected = _Expected(print_of(0, effect.topic, effect.payload), effect.number, now + length_s)
+        self._put(expected, queue)
+        return expected
+
+    def _put(self, expected: _Expected, queue: deque[_Expected]) -> None:
+        if self._count >= ECHOES_MAX:
+            self._forget_oldest()
+        queue.append(expected)
+        self._open.setdefault(expected.print, deque()).append(expected)
+        self._count += 1
+
+    def _forget_oldest(self) -> None:
+        for queue in (self._short, self._long):  # those of QoS 0 first: they may never come
+            while queue:
+                each = queue.popleft()
+                if each.is_open:
+                    self._close(each, "too many")
+                    return
+
+    def _close(self, expected: _Expected, missed: str) -> None:
+        """An expectation is over: met, or missed for a reason."""
+        expected.is_open = False
+        same = self._open[expected.print]
+        same.remove(expected)
+        if not same:
+            del self._open[expected.print]
+        self._count -= 1
+        if missed:
+            self._journal.counters.add("echoes_missed", missed)
