@@ -299,8 +299,10 @@ def test_what_was_published_while_the_gateway_was_away_is_delivered_when_it_is_b
             someone.connection.publish(layout.record(A, ClientId("me")), json.dumps(record).encode(), 1, retain=True)
             async with running(path, A) as driver, running(path, B) as other:
                 # As a broker with a session does it: first what it kept, then the records, then neighbours.
-                assert driver._is_held
-                driver._intake._backlog.add([Received("stocks/kept", b"{}", 1, retain=False, token=(1, 1))])  # type: ignore[union-attr]
+                assert driver._intake is not None
+                assert driver._intake.is_held
+                connection = driver._intake.connection
+                connection._backlog.add([Received("stocks/kept", b"{}", 1, retain=False, token=(1, 1))])  # type: ignore[attr-defined]
                 await until(lambda: is_up(driver, other))
                 await until(lambda: someone.on(f"{out}/stocks/kept") == [b"{}"])
                 await until(lambda: not driver.node.holdings().intake)

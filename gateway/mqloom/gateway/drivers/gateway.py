@@ -37,15 +37,12 @@ from mqloom.core.errors import BrokerError, RecordError
 from mqloom.core.events import (
     Asked,
     Event,
-    FencePassed,
     FramesReceived,
-    IntakeLost,
     LocallyPublished,
     Ordered,
     Parked,
     ParkedReceived,
     PlaceRead,
-    PublishesReceived,
     RecordReceived,
     RecordsRead,
     Started,
@@ -53,10 +50,9 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import STATUS_EVERY_S
-from mqloom.core.publication import Incoming
 from mqloom.core.records import Status, decode_status, encode_status
-from mqloom.core.topics import topic_matches
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.intake import IntakeDriver
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
@@ -106,10 +102,7 @@ class GatewayDriver:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.ready = asyncio.Event()
         self._own: Connection | None = None
-        self._intake: Connection | None = None
-        self._is_held = True
-        self._receipts: dict[int, tuple[int, int]] = {}
-        self._next_receipt = itertools.count(1)
+        self._intake: IntakeDriver | None = None
         self._published: list[int] = []
         self._parks: dict[GatewayId, ParkDriver] = {}
         self._parks_by_topic: dict[str, ParkDriver] = {}
@@ -151,9 +144,17 @@ class GatewayDriver:
     def _open(self) -> None:
         self._own = self._connect(self._own_plan(), self._log)
         self._own.open()
-        self._intake = self._connect(self._intake_plan(), self._log)
-        self._intake.pause()
-        self._intake.open()
+        self._intake = IntakeDriver(
+            self._gateway,
+            self._address,
+            self._data,
+            connect=self._connect,
+            handle=self._handle,
+            on_up=self._look_whether_ready,
+            on_drop=partial(self._dropped, "local_publishes_dropped"),
+            on_room=self._look_for_room,
+            log=self._log,
+        )
 
     def _own_plan(self) -> ConnectionPlan:
         status = layout.status(self._gateway)
@@ -169,20 +170,6 @@ class GatewayDriver:
             will=(status, encode_status(self._status(alive=False))),
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
-        )
-
-    def _intake_plan(self) -> ConnectionPlan:
-        return ConnectionPlan(
-            address=self._address,
-            client_id=f"mqloom-{self._gateway}",
-            clean_session=False,
-            subscriptions=[TopicSubscription(topics, 1) for topics in self._data],
-            on_messages=self._taken_in,
-            on_up=self._look_whether_ready,
-            on_down=lambda problem: None,
-            on_broken=self._intake_lost,
-            acknowledges=False,
-            on_drop=partial(self._dropped, "local_publishes_dropped"),
         )
 
     def _is_served(self) -> bool:
@@ -201,7 +188,8 @@ class GatewayDriver:
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
             for topic in (layout.portrait(self._gateway), layout.report(self._gateway)):
                 self._own.publish(topic, b"", 1, retain=True)
-        connections = [each for each in (self._own, self._intake) if each is not None]
+        intake = None if self._intake is None else self._intake.connection
+        connections = [each for each in (self._own, intake) if each is not None]
         for task in self._discarding.values():
             task.cancel()
         await asyncio.gather(
@@ -234,41 +222,8 @@ class GatewayDriver:
         self._look_whether_ready()
 
     def _look_whether_ready(self) -> None:
-        if self._is_served() and self._intake is not None and self._intake.is_up:
+        if self._is_served() and self._intake is not None and self._intake.connection.is_up:
             self.ready.set()
-
-    def _taken_in(self, batch: Sequence[Received]) -> None:
-        """Hand publications to the node; what is no data any more is acknowledged at once."""
-        incoming = []
-        for each in batch:
-            if not self._is_ours(each.topic):
-                if each.qos:
-                    assert self._intake is not None
-                    self._intake.acknowledge(each.token)
-                continue
-            receipt = 0
-            if each.qos:
-                receipt = next(self._next_receipt)
-                self._receipts[receipt] = each.token
-            incoming.append(
-                Incoming(
-                    topic=each.topic,
-                    payload=each.payload,
-                    qos=each.qos,
-                    replayed=each.retain,
-                    receipt=receipt,
-                    packet=each.token[1] if each.qos else 0,
-                    again=each.again,
-                    content_type=each.content_type,
-                    user_properties=each.user_properties,
-                )
-            )
-        if incoming:
-            self._handle(PublishesReceived(publications=tuple(incoming)))
-
-    def _intake_lost(self) -> None:
-        self._receipts.clear()
-        self._handle(IntakeLost())
 
     def _parked(self, neighbour: GatewayId, parked: list[Parked]) -> None:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
@@ -346,10 +301,6 @@ class GatewayDriver:
                 self._refuse("malformed", f"{who}; names in topics are percent-encoded, as in sub/my%20client")
         return None
 
-    def _is_ours(self, topic: str) -> bool:
-        """Whether it is data still: the broker may remember a subscription of an earlier configuration."""
-        return any(topic_matches(topics, topic) for topics in self._data)
-
     def _refuse(self, reason: str, text: str) -> None:
         """Count a message that is refused, and log it the 1st, 2nd, 4th, 8th... time."""
         self.node.counters.add("frames_refused", reason)
@@ -362,11 +313,13 @@ class GatewayDriver:
 
     def _look_for_room(self) -> None:
         """Take in again when nobody outward is crowded any more, and the node does not hold."""
-        if self._intake is not None and not self._is_held and not self._is_crowded():
-            self._intake.resume()
+        if self._intake is not None and not self._intake.is_held and not self._is_crowded():
+            self._intake.connection.resume()
 
     def _is_crowded(self) -> bool:
-        return self._peers.are_crowded or (self._own is not None and self._own.is_crowded)
+        if self._peers.are_crowded or (self._own is not None and self._own.is_crowded):
+            return True
+        return self._intake is not None and self._intake.connection.is_crowded
 
     def _handle(self, event: Event) -> None:
         if self._ended.done():
@@ -375,7 +328,7 @@ class GatewayDriver:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
             if self._intake is not None and self._is_crowded():
-                self._intake.pause()
+                self._intake.connection.pause()
         except Exception as error:  # our own mistake: end, and let whoever started us see it
             self._ended.set_exception(error)
 
@@ -445,23 +398,22 @@ class GatewayDriver:
         assert self._intake is not None
         match effect:
             case Acknowledge():
-                for receipt in effect.receipts:
-                    token = self._receipts.pop(receipt, None)
-                    if token is not None:
-                        self._intake.acknowledge(token)
+                self._intake.acknowledge(effect.receipts)
             case PublishFence():
-                passed = partial(self._handle, FencePassed(number=effect.number))
-                # In order with what was handed over: nothing is, while we hold; then it must wait too.
-                self._intake.publish(layout.fence(self._gateway), b"", 1, then=partial(self._intake.in_order, passed))
+                self._intake.fence(effect.number)
             case HoldIntake():
-                self._is_held = True
-                self._intake.pause()
+                self._intake.hold()
             case ReleaseIntake():
-                self._is_held = False
+                self._intake.is_held = False
                 self._look_for_room()
 
     def _publish(self, effect: PublishLocally) -> None:
         assert self._own is not None
+        then = partial(self._took_over, effect.number) if effect.number else None
+        if effect.republished:
+            assert self._intake is not None
+            self._intake.republish(effect, then)
+            return
         publish = partial(
             self._own.publish,
             effect.topic,
@@ -471,7 +423,6 @@ class GatewayDriver:
             content_type=effect.content_type,
             user_properties=effect.user_properties,
         )
-        then = partial(self._took_over, effect.number) if effect.number else None
         if effect.topic in (layout.portrait(self._gateway), layout.place(self._gateway)):
             self._kept[effect.topic] = effect
         park = self._parks_by_topic.get(effect.topic)
