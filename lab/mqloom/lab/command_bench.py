@@ -1,4 +1,4 @@
-"""Measure, side by side with others, how fast events are matched."""
+"""Measure, side by side with others, how fast events are matched, and what a federation carries."""
 
 import argparse
 import contextlib
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.plotting import check_plot
+from mqloom.lab import command_bench_federation
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
 from mqloom.lab.bench_view import as_json, view
@@ -49,10 +50,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     match.add_argument(
         "--plot", type=Path, metavar="FILE", help=f"measure at {sizes} too, and draw the curves (.png, .svg, .pdf)"
     )
+    federation = benches.add_parser(
+        "federation",
+        help="gateways and bridges between Mosquittos, on the same publications and subscribers",
+        description=command_bench_federation.__doc__,
+    )
+    command_bench_federation.configure(federation)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure; 1 if the engines do not agree on what matches."""
+    if arguments.bench == "federation":
+        return command_bench_federation.run(arguments)
     from mqloom.plugins.content import Engine  # noqa: PLC0415 - `--help` need not load it
 
     return bench_match(arguments, Engine)

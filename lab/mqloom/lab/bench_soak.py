@@ -1,0 +1,130 @@
+"""Minutes at four fifths of the rate that gateways hold: whether their memory grows, or more and more waits.
+
+What waits for a link is told by the gateways' own counters, as they write them every second. What waits elsewhere shows
+in when the last publication of each part comes: every part ends only then.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mqloom.lab.bench_federation import Case, Plan, Tell, begin, quotes_of
+from mqloom.lab.bench_processes import BenchError
+from mqloom.lab.bench_quotes import Account, slope
+from mqloom.lab.bench_sides import Run, Side
+
+SHARE: Final = 0.8
+SAMPLE_S: Final = 1.0
+PART_S: Final = 20.0
+"""The time is filled with runs of so many seconds, one right after the other."""
+WARM_SHARE: Final = 0.2
+"""This first part of the time does not count: memory fills up to what is used."""
+
+
+@dataclass(slots=True)
+class Samples:
+    """What was seen, second by second: memory of each gateway, and how many publications wait in each place."""
+
+    rss_bytes: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    waiting: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def add(self, at: float, rss_bytes: Mapping[str, int | None], waiting: Mapping[str, int]) -> None:
+        """Take in one look."""
+        for name, size in rss_bytes.items():
+            if size is not None:
+                self.rss_bytes.setdefault(name, []).append((at, size))
+        for name, count in waiting.items():
+            self.waiting.setdefault(name, []).append((at, count))
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """What came out."""
+
+    minutes: float
+    rate: float
+    lost: int
+    wanted: int
+    late_s_max: float
+    """How late the last publication of a part came, at most."""
+    rss_mb: dict[str, float]
+    """Of each gateway at the end."""
+    rss_mb_per_minute: dict[str, float]
+    waiting_max: dict[str, float]
+    waiting_per_minute: dict[str, float]
+    """By how much what waits grows; nothing, if it is about 0."""
+
+
+def soak(case: Case, plan: Plan, minutes: float, folder: Path, tell: Tell) -> Soak:
+    """Look for the rate that gateways hold, then run at four fifths of it for so long."""
+    quotes = quotes_of(case, plan.seed)
+    with contextlib.ExitStack() as stack:
+        shape = case.shape("mqloom", plan.seed, telemetry_s=SAMPLE_S)
+        turn = begin(shape, quotes, folder, plan, stack)
+        while (step := turn.search.step) is not None:
+            tell(f"soak: looking for the rate, {step.rate:,.0f}/s")
+            turn.look(step, plan)
+        if not turn.search.held:
+            raise BenchError("gateways hold not even the lowest rate here: there is nothing to soak")
+        return _soak(turn.side, turn.search.held * SHARE, minutes, tell)
+
+
+def _soak(side: Side, rate: float, minutes: float, tell: Tell) -> Soak:
+    samples, is_over = Samples(), threading.Event()
+    begun = time.monotonic()
+
+    def look() -> None:
+        while not is_over.wait(SAMPLE_S):
+            rss = {program.name: program.rss_bytes() for program in side.gateways}
+            samples.add(time.monotonic() - begun, rss, waiting(side.telemetry(), side.names))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    runs: list[Run] = []
+    try:
+        while (left_s := begun + minutes * 60 - time.monotonic()) > 0:
+            runs.append(side.run(rate, min(PART_S, max(left_s, 1.0))))
+            lost = sum(run.account.lost for run in runs)
+            tell(f"soak: {rate:,.0f}/s, {left_s / 60:.1f} minutes left, {lost} lost")
+    finally:
+        is_over.set()
+        thread.join()
+    return judged(samples, minutes, rate, [run.account for run in runs])
+
+
+def judged(samples: Samples, minutes: float, rate: float, accounts: Sequence[Account]) -> Soak:
+    """Draw lines through the samples, but for those of the beginning."""
+    return Soak(
+        minutes=minutes,
+        rate=rate,
+        lost=sum(each.lost for each in accounts),
+        wanted=sum(each.wanted for each in accounts),
+        late_s_max=max((each.late_s for each in accounts), default=0.0),
+        rss_mb={name: _warm(points)[-1][1] / 1e6 for name, points in samples.rss_bytes.items()},
+        rss_mb_per_minute={name: 60e-6 * slope(_warm(points)) for name, points in samples.rss_bytes.items()},
+        waiting_max={name: max(y for _, y in points) for name, points in samples.waiting.items()},
+        waiting_per_minute={name: 60 * slope(_warm(points)) for name, points in samples.waiting.items()},
+    )
+
+
+def _warm(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    return points[int(len(points) * WARM_SHARE) :]
+
+
+def waiting(counters: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> dict[str, int]:
+    """Return how many publications are between gateways, by their counters, in a chain of these names.
+
+    Counters of two gateways are not written at the same moment, so a figure is good to what passes in that time; if it
+    does not grow, nothing does.
+    """
+    found = {}
+    for near, far in pairwise(names):
+        sent = counters.get(near, {}).get("publications_forwarded", 0)
+        received = counters.get(far, {}).get("publications_received", 0)
+        found[f"link {near} to {far}"] = max(0, sent - received)
+    return found
