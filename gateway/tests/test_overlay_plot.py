@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -26,6 +28,31 @@ def test_no_two_gateways_stand_in_the_same_place() -> None:
     assert place({A: []}) == {A: (0.0, 0.0)}
 
 
+def test_a_link_that_only_one_end_knows_of_is_placed() -> None:
+    """After a move from A to C, whose gateway does not run: the configuration, which is asked for it, has the old."""
+    places = place({A: [B], B: [A], C: [B], D: [A]})
+    assert places == place({A: [B, D], B: [A, C], C: [B], D: [A]})
+    assert places == place({A: [B, D], B: [C]})
+
+
+def test_parts_that_are_not_connected_stand_below_each_other() -> None:
+    places = place({A: [B], B: [A], C: [], D: [GatewayId("E")]})
+    assert len(set(places.values())) == 5
+    heights = [{places[each][1] for each in part} for part in ((A, B), (C,), (D, GatewayId("E")))]
+    assert heights == [{0.0}, {1.0}, {2.0}]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12), st.integers(1, 10))
+def test_everybody_has_a_place_of_its_own_whatever_the_links_are(links: list[tuple[int, int]], count: int) -> None:
+    tree: dict[GatewayId, list[GatewayId]] = {GatewayId(str(each)): [] for each in range(count)}
+    for one, other in links:
+        if one != other:
+            tree.setdefault(GatewayId(str(one)), []).append(GatewayId(str(other)))
+    places = place(tree)
+    assert places.keys() == {*tree, *(each for others in tree.values() for each in others)}
+    assert len(set(places.values())) == len(places)
+
+
 def gallery(candidates: int) -> Gallery:
     links = (
         PaintedLink(gateway=A, kind="primary", up=False, distance=1),
@@ -44,6 +71,16 @@ def test_a_picture_is_drawn_with_those_missing_in_it(tmp_path: Path) -> None:
     for word in ("a star", ">A<", ">D<", "not seen", ">candidate<"):
         assert word in text, word
     assert "ELSEWHERE" not in text
+
+
+def test_after_a_move_one_whose_gateway_does_not_run_is_drawn_too(tmp_path: Path) -> None:
+    """A has moved from B to C; B does not run, so what is known of it is the configuration, which names A."""
+    links = (PaintedLink(gateway=C, kind="primary", up=True, distance=1),)
+    shown = Gallery({A: Portrait(gateway=A, epoch=1, strategy="S2", links=links)}, {B: "away", C: "away"})
+    path = tmp_path / "links.svg"
+    with rc_context({"svg.fonttype": "none"}):
+        draw({A: [C], B: [A, D], C: [D], D: []}, shown, "moved", path)
+    assert all(f">{each}<" in path.read_text("utf-8") for each in (A, B, C, D))
 
 
 @pytest.mark.parametrize(

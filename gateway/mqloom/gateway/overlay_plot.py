@@ -43,8 +43,33 @@ def draw(tree: Mapping[GatewayId, Sequence[GatewayId]], gallery: Gallery, title:
 
 
 def place(tree: Mapping[GatewayId, Sequence[GatewayId]]) -> Places:
-    """Return where each gateway stands: as many steps to the right as it is away from one end of the tree."""
-    first = _ways(tree, next(iter(tree)))
+    """Return where each gateway stands: as many steps to the right as it is away from one end of the tree.
+
+    A link counts if one end names it. Parts that are not connected stand below each other.
+    """
+    tree = _both_ways(tree)
+    places: Places = {}
+    lines = 0.0
+    for gateway in tree:
+        if gateway not in places:
+            part = _place_part(tree, gateway)
+            places |= {each: (x, y + lines) for each, (x, y) in part.items()}
+            lines += 1 + max(y for _, y in part.values())
+    return places
+
+
+def _both_ways(tree: Mapping[GatewayId, Sequence[GatewayId]]) -> dict[GatewayId, list[GatewayId]]:
+    """Return the links as seen from both ends, of all that are named; one end may know of a move, the other not."""
+    links: dict[GatewayId, dict[GatewayId, None]] = {gateway: {} for gateway in tree}
+    for gateway, others in tree.items():
+        for other in others:
+            links[gateway][other] = None
+            links.setdefault(other, {})[gateway] = None
+    return {gateway: list(others) for gateway, others in links.items()}
+
+
+def _place_part(tree: Mapping[GatewayId, Sequence[GatewayId]], start: GatewayId) -> Places:
+    first = _ways(tree, start)
     order = _ways(tree, list(first)[-1])  # the last found is one of the farthest: an end of the tree
     below: dict[GatewayId, list[GatewayId]] = {gateway: [] for gateway in order}
     for gateway, (parent, _) in order.items():
