@@ -19,6 +19,11 @@ class LinkTopic(NamedTuple):
     urgent: bool
 
 
+def level(gateway: GatewayId) -> str:
+    """Return a gateway's id as a level of a topic: below it is what is this gateway's."""
+    return encode_id(gateway)
+
+
 def records(gateway: GatewayId) -> str:
     """Return the topic filter by which a gateway reads its clients' subscription records."""
     return f"{_of(gateway)}/sub/+"

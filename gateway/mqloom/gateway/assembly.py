@@ -68,16 +68,21 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
 
     address = _address(configuration, broker)
     for other in neighbours:  # better to fail now than when the link is opened
-        _address(configuration, configuration.broker(other))
+        _address(configuration, configuration.broker(other), gateway)
     return GatewayDriver(
         build_node,
         gateway,
         manager.adapters()[broker.adapter].build(address),
-        Addresses(address, partial(_address_of, configuration)),
+        Addresses(address, partial(_address_of, configuration, gateway)),
         configuration.federation.data,
         sink,
         ObservationPlan(configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)),
     )
+
+
+def visiting_address(configuration: Configuration, gateway: GatewayId, visitor: GatewayId) -> BrokerAddress:
+    """Return where a broker is for another gateway; raises ConfigurationError if a password is not set here."""
+    return _address(configuration, configuration.broker(gateway), visitor)
 
 
 def reachable_brokers(
@@ -93,20 +98,24 @@ def reachable_brokers(
     return addresses, problems
 
 
-def _address_of(configuration: Configuration, gateway: GatewayId) -> BrokerAddress | None:
+def _address_of(configuration: Configuration, visitor: GatewayId, gateway: GatewayId) -> BrokerAddress | None:
     """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
     try:
-        return _address(configuration, configuration.broker(gateway))
+        return _address(configuration, configuration.broker(gateway), visitor)
     except ConfigurationError:
         return None
 
 
-def _address(configuration: Configuration, broker: BrokerTable) -> BrokerAddress:
+def _address(configuration: Configuration, broker: BrokerTable, visitor: GatewayId | None = None) -> BrokerAddress:
+    """Return where a broker is, for its own gateway or for another one."""
+    username, variable = broker.username, broker.password_env
+    if visitor is not None:
+        username, variable = broker.visitor_name(visitor), broker.visitor_variable(visitor)
     password = ""
-    if broker.password_env:
+    if variable:
         try:
-            password = os.environ[broker.password_env]
+            password = os.environ[variable]
         except KeyError:
-            problem = f"broker {broker.id!r}: the environment variable {broker.password_env} is not set"
+            problem = f"broker {broker.id!r}: the environment variable {variable} is not set"
             raise ConfigurationError(configuration.source, (problem,)) from None
-    return BrokerAddress(broker.host, broker.port, broker.username, password)
+    return BrokerAddress(broker.host, broker.port, username, password)

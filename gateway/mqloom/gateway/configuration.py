@@ -1,5 +1,6 @@
 """`federation.toml` as typed structures: read here, checked in `configuration_checks`, all told in docs."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from msgspec import Meta, Struct, field
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
+
+GATEWAY_MARK: Final = "{gateway}"
+"""Stands for the id of the gateway that logs in; in the name of a variable in capitals, other characters as `_`."""
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 PortOrNone = Annotated[int, Meta(ge=0, le=65_535)]
@@ -47,10 +51,22 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     adapter: str = "mqtt"
     username: str = ""
     password_env: str = ""
+    link_username: str = ""
+    link_password_env: str = ""
     federate: list[str] = field(default_factory=list)
     overlay_settings: dict[str, object] = field(default_factory=dict)
     metrics_port: PortOrNone = 0
     metrics_host: Text = "127.0.0.1"
+
+    def visitor_name(self, visitor: GatewayId) -> str:
+        """Whom another gateway logs in as at this broker."""
+        return self.link_username.replace(GATEWAY_MARK, visitor) if self.link_username else self.username
+
+    def visitor_variable(self, visitor: GatewayId) -> str:
+        """The environment variable that holds the password for that."""
+        if not self.link_username:
+            return self.password_env
+        return self.link_password_env.replace(GATEWAY_MARK, re.sub(r"[^A-Z0-9_]", "_", visitor.upper()))
 
 
 class LinkTable(Struct, frozen=True, kw_only=True):

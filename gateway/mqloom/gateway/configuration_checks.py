@@ -13,7 +13,15 @@ from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
-from mqloom.gateway.configuration import CodecTable, Configuration, Draft, PluginsTable, SubscriptionTable, read_draft
+from mqloom.gateway.configuration import (
+    BrokerTable,
+    CodecTable,
+    Configuration,
+    Draft,
+    PluginsTable,
+    SubscriptionTable,
+    read_draft,
+)
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
@@ -145,8 +153,7 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
             yield from _federate_problems(draft, f"{place}.federate#{number}", topics)
         if not sound:  # a default in the place of a mistake would lead to wrong conclusions
             continue
-        if broker.password_env and not broker.username:
-            yield f"{place}.password_env: a password needs a `username` with it"
+        yield from _login_problems(place, broker)
         address = (broker.host.lower(), broker.port)
         if address in addresses:
             yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
@@ -160,6 +167,13 @@ def _federate_problems(draft: Draft, place: str, topics: str) -> Iterator[str]:
         yield f"{place}: {error}"
         return
     yield from _outside_problem(draft, place, topics)
+
+
+def _login_problems(place: str, broker: BrokerTable) -> Iterator[str]:
+    if broker.password_env and not broker.username:
+        yield f"{place}.password_env: a password needs a `username` with it"
+    if broker.link_password_env and not broker.link_username:
+        yield f"{place}.link_password_env: a password needs a `link_username` with it"
 
 
 def _ids(draft: Draft) -> tuple[list[GatewayId], bool]:

@@ -1,0 +1,99 @@
+"""RabbitMQ's configuration and definitions for one broker of a federation, for its MQTT plugin, as text.
+
+RabbitMQ turns a topic `a/b/c` into a routing key `a.b.c` of the exchange `amq.topic`. It asks for leave three times:
+for queues and exchanges by name, and for routing keys (topic permissions). Each is a regular expression.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mqloom.gateway.accounts import Account
+from mqloom.gateway.configuration import BrokerTable
+from mqloom.gateway.mosquitto_files import IN_FLIGHT, LOOPBACK
+
+PLUGINS: Final = "[rabbitmq_management,rabbitmq_mqtt].\n"
+"""The file `enabled_plugins`."""
+
+QUEUES: Final = "^mqtt-subscription-.*$"
+EXCHANGE: Final = "amq.topic"
+
+
+def main_file(broker: BrokerTable, folder: str, *, anonymous: bool) -> str:
+    """Return rabbitmq.conf; the definitions are in `folder`."""
+    host = f"{broker.host}:" if broker.host in LOOPBACK else ""
+    lines = [
+        f"# RabbitMQ beside the gateway {broker.id}; written by `mqloom config rabbitmq`, which overwrites it.",
+        "listeners.tcp = none",
+        f"mqtt.listeners.tcp.default = {host}{broker.port}",
+        f"mqtt.allow_anonymous = {'true' if anonymous else 'false'}",
+        "mqtt.vhost = /",
+        f"mqtt.exchange = {EXCHANGE}",
+        f"load_definitions = {folder}/definitions.json",
+        "# A session that nobody uses is kept for so many milliseconds: ten years.",
+        "mqtt.subscription_ttl = 315360000000",
+        f"mqtt.prefetch = {IN_FLIGHT}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def definitions(accounts: Sequence[Account], passwords: Mapping[str, str], salts: Sequence[bytes]) -> str:
+    """Return definitions.json, with a salt of 4 random bytes for each account that has a password."""
+    named = [account for account in accounts if account.name]
+    users = [
+        {
+            "name": account.name,
+            "password_hash": _hashed(passwords[account.name], salt),
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": "",
+        }
+        for account, salt in zip(named, salts, strict=True)
+    ]
+    both = f"({QUEUES})|(^{re.escape(EXCHANGE)}$)"
+    return (
+        json.dumps(
+            {
+                "users": users,
+                "vhosts": [{"name": "/"}],
+                "permissions": [
+                    {"user": account.name, "vhost": "/", "configure": QUEUES, "write": both, "read": both}
+                    for account in named
+                ],
+                "topic_permissions": [
+                    {
+                        "user": account.name,
+                        "vhost": "/",
+                        "exchange": EXCHANGE,
+                        "write": routing_keys(account.writes),
+                        "read": routing_keys(account.reads),
+                    }
+                    for account in named
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def routing_keys(filters: Sequence[str]) -> str:
+    """Return a regular expression of the routing keys, and the binding keys, that topic filters include."""
+    return "|".join(f"^{_routing_key(each)}$" for each in filters) or "^$"
+
+
+def _routing_key(topic_filter: str) -> str:
+    """Return it for one filter: `+` is any level, `#` any number of levels, none included."""
+    levels = topic_filter.split("/")
+    parts = ["[^.]*" if level == "+" else re.escape(level.replace(".", "/")) for level in levels if level != "#"]
+    text = r"\.".join(parts)
+    if levels[-1] != "#":
+        return text
+    return rf"{text}(\..*)?" if parts else ".*"
+
+
+def _hashed(password: str, salt: bytes) -> str:
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()

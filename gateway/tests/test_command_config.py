@@ -1,0 +1,152 @@
+"""`mqloom config`: real Mosquittos with the files that it writes, a federation on them, and who is refused."""
+
+import contextlib
+import queue
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from mqloom.core.command import main
+from mqloom.core.ids import GatewayId
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+
+needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+LINK = "mqloom/v1/east/link/west"
+
+
+def write(folder: Path) -> tuple[Path, dict[str, int]]:
+    """Write the configuration of two brokers on free ports."""
+    ports = dict(zip(("west", "east"), free_ports(2), strict=True))
+    lines = ["[federation]", 'name = "two"', 'data = ["stocks/#"]']
+    for name, port in ports.items():
+        lines += ["[[brokers]]", f'id = "{name}"', f"port = {port}", f'username = "{name}"']
+        lines += [f'password_env = "{name.upper()}_PASSWORD"', 'link_username = "link-{gateway}"']
+        lines += [f'link_password_env = "{name.upper()}_LINK_{{gateway}}"']
+    lines += ["[[links]]", 'between = ["west", "east"]']
+    lines += ["[[subscriptions]]", 'broker = "east"', 'topics = "stocks/#"', 'into = "hot"', 'where = "volume > 3"']
+    path = folder / "federation.toml"
+    path.write_text("\n".join(lines))
+    return path, ports
+
+
+def environment(*files: Path) -> dict[str, str]:
+    lines = [line for file in files for line in file.read_text().splitlines() if not line.startswith("#")]
+    return {variable: password for variable, _, password in (line.partition("=") for line in lines)}
+
+
+@contextlib.contextmanager
+def connected(port: int, name: str, password: str) -> Iterator[paho.Client]:
+    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+    client.username_pw_set(name, password)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    try:
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+def answer_to(client: paho.Client, topic: str, payload: bytes = b"x") -> str:
+    """Return what the broker says to a publication."""
+    answers: queue.Queue[str] = queue.Queue()
+    client.on_publish = lambda _, __, ___, reason, ____: answers.put(str(reason))
+    client.publish(topic, payload, 1)
+    return answers.get(timeout=10)
+
+
+@needs_mosquitto
+def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_link_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ports = write(tmp_path)
+    out = tmp_path / "brokers"
+    command = ["config", "mosquitto", "-c", str(path), "--out", str(out), "--client", "desk"]
+    assert main(command) == 0
+    variables = environment(out / "west" / "gateway.env", out / "east" / "gateway.env")
+    assert sorted(variables) == ["EAST_LINK_WEST", "EAST_PASSWORD", "WEST_LINK_EAST", "WEST_PASSWORD"]
+    for variable, password in variables.items():
+        monkeypatch.setenv(variable, password)
+    desk = {name: environment(out / name / "clients.env")["desk"] for name in ports}
+    with contextlib.ExitStack() as stack:
+        for name, port in ports.items():
+            stack.enter_context(mosquitto_process(out / name / "mosquitto.conf", port))
+        stack.enter_context(gateways_in_thread(path, ("west", "east")))
+        reader = stack.enter_context(connected(ports["east"], "desk", desk["east"]))
+        came: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        ready: queue.Queue[object] = queue.Queue()
+        reader.on_message = lambda _, __, message: came.put((message.topic, bytes(message.payload)))
+        reader.on_subscribe = lambda *_: ready.put(None)
+        reader.subscribe("hot/#", 1)
+        ready.get(timeout=10)
+        writer = stack.enter_context(connected(ports["west"], "desk", desk["west"]))
+        deadline = time.monotonic() + 20
+        while came.empty():
+            assert time.monotonic() < deadline, "what is published in the west comes to the east"
+            assert answer_to(writer, "stocks/a", b'{"volume": 5}') != "Not authorized"
+            with contextlib.suppress(queue.Empty):
+                assert came.get(timeout=1) == ("hot/stocks/a", b'{"volume": 5}')
+                break
+        assert answer_to(reader, LINK) == "Not authorized"
+        assert answer_to(reader, "mqloom/v1/east/status") == "Not authorized"
+        assert answer_to(reader, "mqloom/v1/east/sub/other") == "Not authorized"
+        assert answer_to(reader, "mqloom/v1/east/order/desk") == "Not authorized"
+        link = stack.enter_context(connected(ports["east"], "link-west", variables["EAST_LINK_WEST"]))
+        for topic in ("mqloom/v1/east/link/other", "mqloom/v1/east/status", "stocks/a", f"{LINK}/ack"):
+            assert answer_to(link, topic) == "Not authorized", topic
+        assert answer_to(link, LINK) != "Not authorized"
+        stranger = stack.enter_context(connected(ports["east"], "desk", "guess"))
+        time.sleep(0.2)
+        assert not stranger.is_connected()
+
+
+def test_passwords_stay_when_it_is_written_again_and_nobody_else_can_read_them(tmp_path: Path) -> None:
+    path, _ = write(tmp_path)
+    out = tmp_path / "brokers"
+    command = ["config", "mosquitto", "-c", str(path), "--out", str(out)]
+    assert main([*command, "--broker", "east", "--client", "desk"]) == 0
+    assert not (out / "west" / "mosquitto.conf").exists()
+    files = (out / "west" / "gateway.env", out / "east" / "gateway.env", out / "east" / "clients.env")
+    before = environment(*files)
+    assert len(before) == 5
+    assert main([*command, "--client", "desk", "--client", "more"]) == 0
+    assert environment(*files) == before | {"more": environment(files[2])["more"]}
+    for file in out.glob("*/*"):
+        if file.is_file():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    assert all(password not in (out / "east" / "passwords").read_text() for password in before.values())
+
+
+@pytest.mark.skipif(shutil.which("mosquitto_passwd") is None, reason="there is no mosquitto_passwd on this machine")
+@needs_mosquitto
+def test_clients_that_do_not_log_in_use_the_data_topics_if_it_is_said_so(tmp_path: Path) -> None:
+    path, ports = write(tmp_path)
+    out = tmp_path / "brokers"
+    assert main(["config", "mosquitto", "-c", str(path), "--out", str(out), "--broker", "east", "--anonymous"]) == 0
+    with (
+        mosquitto_process(out / "east" / "mosquitto.conf", ports["east"]),
+        connected(ports["east"], "", "") as client,
+    ):
+        assert answer_to(client, "stocks/a") != "Not authorized"
+        assert answer_to(client, LINK) == "Not authorized"
+
+
+def test_rabbitmq_gets_its_three_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, ports = write(tmp_path)
+    assert main(["config", "rabbitmq", "-c", str(path), "--out", str(tmp_path / "out"), "--broker", "east"]) == 0
+    folder = tmp_path / "out" / GatewayId("east")
+    assert sorted(each.name for each in folder.iterdir() if each.is_file()) == [
+        "definitions.json",
+        "enabled_plugins",
+        "gateway.env",
+        "rabbitmq.conf",
+    ]
+    assert f"mqtt.listeners.tcp.default = 127.0.0.1:{ports['east']}" in (folder / "rabbitmq.conf").read_text()
+    assert capsys.readouterr().out == f"{folder}: written for rabbitmq\n"
