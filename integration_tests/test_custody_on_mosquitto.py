@@ -15,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from integration_tests.conftest import StartMosquitto
 from integration_tests.containers import Broker
 from integration_tests.processes import Commands, Process, wait_until
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 
 WEST, EAST = "WEST", "EAST"
 RATE_S = 0.01
@@ -24,11 +25,12 @@ SETTLE_S_MAX = 60.0
 class Federation:
     """WEST and EAST, each a Mosquitto in a container with its gateway as a process."""
 
-    def __init__(self, start: StartMosquitto, commands: Commands) -> None:
+    def __init__(self, start: StartMosquitto, commands: Commands, client: str) -> None:
         self.brokers: dict[str, Broker] = {name: start() for name in (WEST, EAST)}
         self.commands = commands
         brokers = "\n".join(f'[[brokers]]\nid = "{name}"\nport = {each.port}' for name, each in self.brokers.items())
-        text = 'federation = { name = "two", data = ["stocks/#"] }\nlinks = [{ between = ["WEST", "EAST"] }]\n'
+        settings = f'name = "two", data = ["stocks/#"], mqtt_client = "{client}"'
+        text = f'federation = {{ {settings} }}\nlinks = [{{ between = ["WEST", "EAST"] }}]\n'
         (commands.folder / "federation.toml").write_text(f"{text}{brokers}\n")
         self.gateways = {name: commands.gateway(name) for name in self.brokers}
         for process, other in ((self.gateways[WEST], EAST), (self.gateways[EAST], WEST)):
@@ -97,13 +99,14 @@ IN_CI = ("the publisher's gateway is killed", "the subscriber's gateway is away 
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("client", MQTT_CLIENTS)
 @pytest.mark.parametrize(
     "trouble", [each if each in IN_CI else pytest.param(each, marks=pytest.mark.full) for each in TROUBLES]
 )
 def test_every_publication_that_was_acknowledged_arrives_once(
-    start_mosquitto: StartMosquitto, commands: Commands, trouble: str
+    start_mosquitto: StartMosquitto, commands: Commands, trouble: str, client: str
 ) -> None:
-    federation = Federation(start_mosquitto, commands)
+    federation = Federation(start_mosquitto, commands, client)
     near = commands.subscriber(federation.brokers[WEST].port, "stocks/#", "", "--client", "near")
     far = commands.subscriber(federation.brokers[EAST].port, "stocks/#", "", "--client", "far")
     publisher = Publisher(federation.brokers[WEST].port)

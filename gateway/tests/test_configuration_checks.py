@@ -207,6 +207,10 @@ BROKEN = {
         ),
         "plugins.settings.topic_template_codec: templates#1: '{a:txt}': there is no type 'txt'; did you mean 'text'?",
     ),
+    "a client that there is not": (
+        changed(DATA, f"{DATA}\nmqtt_client = 'pahoo'"),
+        "federation.mqtt_client: there is no 'pahoo'; did you mean 'paho'?",
+    ),
     "a matcher that nobody offers": (
         changed(DATA, f"{DATA}\nmatcher = 'scam'"),
         "federation.matcher: no plugin offers 'scam'; did you mean 'scan'?",

@@ -18,12 +18,13 @@ from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
-from mqloom.gateway.drivers.mqtt_clients import make_connection
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENT, MQTT_CLIENTS, make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
+with_each_client = pytest.mark.parametrize("client", MQTT_CLIENTS)
 A, B = GatewayId("A"), GatewayId("B")
 
 
@@ -33,7 +34,7 @@ def free_ports(count: int) -> list[int]:
         return [server.getsockname()[1] for server in servers]
 
 
-def write_federation(folder: Path, more: str = "") -> tuple[Path, dict[GatewayId, int]]:
+def write_federation(folder: Path, more: str = "", client: str = MQTT_CLIENT) -> tuple[Path, dict[GatewayId, int]]:
     ports = dict(zip((A, B), free_ports(2), strict=True))
     path = folder / "federation.toml"
     path.write_text(
@@ -41,6 +42,7 @@ def write_federation(folder: Path, more: str = "") -> tuple[Path, dict[GatewayId
         [federation]
         name = "test"
         data = ["stocks/#"]
+        mqtt_client = "{client}"
         telemetry_s = 0.05
         [[brokers]]
         id = "A"
@@ -120,8 +122,9 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_publication_goes_from_broker_to_broker_to_whoever_asked(tmp_path: Path) -> None:
-    path, ports = write_federation(tmp_path)
+@with_each_client
+def test_a_publication_goes_from_broker_to_broker_to_whoever_asked(tmp_path: Path, client: str) -> None:
+    path, ports = write_federation(tmp_path, client=client)
     record = {"subscriptions": {"hot": {"topics": "stocks/#", "where": "volume > 10"}}}
 
     async def scenario() -> None:
@@ -285,8 +288,9 @@ def test_a_username_and_password_are_sent(tmp_path: Path, monkeypatch: pytest.Mo
     run(scenario)
 
 
-def test_what_was_published_while_the_gateway_was_away_is_delivered_when_it_is_back(tmp_path: Path) -> None:
-    path, ports = write_federation(tmp_path)
+@with_each_client
+def test_what_was_published_while_a_gateway_was_away_is_delivered_when_it_is_back(tmp_path: Path, client: str) -> None:
+    path, ports = write_federation(tmp_path, client=client)
     path.write_text(path.read_text().replace('adapter = "amqtt"', 'adapter = "mqtt"'))
     record = {"subscriptions": {"all": {"topics": "stocks/#"}}}
     out, control = layout.out(A, ClientId("me")), layout.control(A, ClientId("me"))
@@ -312,9 +316,10 @@ def test_what_was_published_while_the_gateway_was_away_is_delivered_when_it_is_b
     run(scenario)
 
 
-def test_a_burst_that_fans_out_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.gateway.drivers.paho_connection.LINK_QUEUE_MAX", 100)
-    path, ports = write_federation(tmp_path)
+@with_each_client
+def test_a_burst_that_fans_out_loses_nothing(tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.LINK_QUEUE_MAX", 100)
+    path, ports = write_federation(tmp_path, client=client)
     record = {"subscriptions": {"all": {"topics": "stocks/#"}}}
     names = [ClientId(f"c{number}") for number in range(5)]
 

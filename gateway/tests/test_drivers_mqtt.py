@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
-from mqloom.gateway.drivers.paho_connection import PahoConnection
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
+
+pytestmark = pytest.mark.parametrize("client", MQTT_CLIENTS)
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
 
@@ -47,7 +49,7 @@ class Peer:
         return [message.payload for batch in self.batches for message in batch]
 
 
-def connect(address: BrokerAddress, name: str, *topics: str) -> Peer:
+def connect(client: str, address: BrokerAddress, name: str, *topics: str) -> Peer:
     peer: Peer
 
     def up() -> None:
@@ -72,7 +74,7 @@ def connect(address: BrokerAddress, name: str, *topics: str) -> Peer:
         on_down=down,
         on_drop=dropped,
     )
-    peer = Peer(PahoConnection(plan, LOG))
+    peer = Peer(MQTT_CLIENTS[client](plan, LOG))
     peer.connection.open()
     return peer
 
@@ -84,11 +86,11 @@ async def until(condition: object, timeout_s: float = 10) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_messages_arrive_in_order_and_in_batches() -> None:
+def test_messages_arrive_in_order_and_in_batches(client: str) -> None:
     async def run() -> None:
         address = free_address()
         async with broker(address):
-            receiver, sender = connect(address, "receiver", "a/#"), connect(address, "sender")
+            receiver, sender = connect(client, address, "receiver", "a/#"), connect(client, address, "sender")
             await receiver.up.wait()
             await sender.up.wait()
             for number in range(300):
@@ -101,17 +103,19 @@ def test_messages_arrive_in_order_and_in_batches() -> None:
     asyncio.run(run())
 
 
-def test_a_broker_that_comes_late_is_found_and_what_waited_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_comes_late_is_found_and_what_waited_is_sent(
+    client: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
         address = free_address()
-        sender = connect(address, "sender")
+        sender = connect(client, address, "sender")
         await until(lambda: "does not answer" in caplog.text)
         assert not sender.connection.is_up
         assert sender.connection.publish("a/b", b"waits", 1)
         assert not sender.connection.publish("a/b", b"does not wait", 0)
         assert sender.dropped == ["not connected"]
         async with broker(address):
-            receiver = connect(address, "receiver", "a/#")
+            receiver = connect(client, address, "receiver", "a/#")
             await receiver.up.wait()
             await sender.up.wait()
             await until(lambda: receiver.payloads == [b"waits"])
@@ -121,11 +125,11 @@ def test_a_broker_that_comes_late_is_found_and_what_waited_is_sent(caplog: pytes
     asyncio.run(run())
 
 
-def test_a_broker_that_goes_away_is_noticed() -> None:
+def test_a_broker_that_goes_away_is_noticed(client: str) -> None:
     async def run() -> None:
         address = free_address()
         async with broker(address):
-            peer = connect(address, "peer", "a/#")
+            peer = connect(client, address, "peer", "a/#")
             await peer.up.wait()
         await until(lambda: bool(peer.down))
         assert not peer.connection.is_up
@@ -134,9 +138,9 @@ def test_a_broker_that_goes_away_is_noticed() -> None:
     asyncio.run(run())
 
 
-def test_a_topic_that_mqtt_does_not_allow_is_dropped_and_told() -> None:
+def test_a_topic_that_mqtt_does_not_allow_is_dropped_and_told(client: str) -> None:
     async def run() -> None:
-        peer = connect(free_address(), "peer")
+        peer = connect(client, free_address(), "peer")
         assert not peer.connection.publish("a/#", b"", 1)
         assert peer.dropped == ["invalid"]
         await peer.connection.close()
@@ -144,11 +148,11 @@ def test_a_topic_that_mqtt_does_not_allow_is_dropped_and_told() -> None:
     asyncio.run(run())
 
 
-def test_the_queue_of_a_connection_that_is_not_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqloom.gateway.drivers.paho_connection.LINK_QUEUE_MAX", 5)
+def test_the_queue_of_a_connection_that_is_not_up_is_bounded(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.LINK_QUEUE_MAX", 5)
 
     async def run() -> None:
-        peer = connect(free_address(), "peer")
+        peer = connect(client, free_address(), "peer")
         taken = [peer.connection.publish("a", b"", 1) for _ in range(200)]
         assert 0 < sum(taken) < 200
         assert set(peer.dropped) == {"queue full"}
@@ -157,14 +161,14 @@ def test_the_queue_of_a_connection_that_is_not_up_is_bounded(monkeypatch: pytest
     asyncio.run(run())
 
 
-def test_a_slow_reader_makes_the_broker_wait_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_makes_the_broker_wait_and_loses_nothing(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqloom.gateway.drivers.backlog.DRIVER_BACKLOG_MAX", 10)
     monkeypatch.setattr("mqloom.gateway.drivers.backlog.DRIVER_BATCH_MAX", 3)
 
     async def run() -> None:
         address = free_address()
         async with broker(address):
-            receiver, sender = connect(address, "receiver", "a"), connect(address, "sender")
+            receiver, sender = connect(client, address, "receiver", "a"), connect(client, address, "sender")
             await receiver.up.wait()
             await sender.up.wait()
             for number in range(100):
@@ -178,11 +182,11 @@ def test_a_slow_reader_makes_the_broker_wait_and_loses_nothing(monkeypatch: pyte
     asyncio.run(run())
 
 
-def test_what_waited_while_paused_comes_behind_whoever_resumes() -> None:
+def test_what_waited_while_paused_comes_behind_whoever_resumes(client: str) -> None:
     async def scenario() -> None:
         address = free_address()
         async with broker(address):
-            reader, writer = connect(address, "reader", "stocks/#"), connect(address, "writer")
+            reader, writer = connect(client, address, "reader", "stocks/#"), connect(client, address, "writer")
             await until(lambda: reader.up.is_set() and writer.up.is_set())
             reader.connection.pause()
             writer.connection.publish("stocks/a", b"1", 1)

@@ -240,3 +240,9 @@ ANSWER_S_MAX: Final = 5.0
 
 UNANSWERED_MAX: Final = 2
 """Times that a broker may close the connection when asked for MQTT 5 before 3.1.1 is tried."""
+
+LINK_QUEUE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes that wait for the network to a broker; what happens is as with LINK_QUEUE_MAX, whichever is reached first."""
+
+WRITE_BYTES_MAX: Final = 256 * 1024
+"""Bytes that a connection hands to the network at a time; more wait, and are counted as waiting."""

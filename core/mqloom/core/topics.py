@@ -44,6 +44,7 @@ def check_topic_filter(text: str) -> None:
             raise TopicError(f"+ and # are a level by themselves, not part of one as in {level[:100]!r}", text)
 
 
+@lru_cache(16_384)  # each publication is asked about several times, and most topics come again
 def topic_matches(text: str, topic: str) -> bool:
     """Say whether the topic filter matches the topic."""
     if "+" not in text and "#" not in text:

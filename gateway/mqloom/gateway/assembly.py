@@ -11,6 +11,7 @@ from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
 from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
@@ -73,7 +74,9 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
         build_node,
         gateway,
         manager.adapters()[broker.adapter].build(address),
-        Addresses(address, partial(_address_of, configuration, gateway)),
+        Addresses(
+            address, partial(_address_of, configuration, gateway), MQTT_CLIENTS[configuration.federation.mqtt_client]
+        ),
         configuration.federation.data,
         sink,
         ObservationPlan(configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)),

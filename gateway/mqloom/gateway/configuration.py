@@ -27,6 +27,7 @@ class FederationTable(Struct, frozen=True, kw_only=True):
     data: Annotated[list[str], Meta(min_length=1)]
     matcher: str = "content"
     overlay: str = "tree"
+    mqtt_client: str = "asyncio"
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
 
 

@@ -22,6 +22,7 @@ from mqloom.gateway.configuration import (
     SubscriptionTable,
     read_draft,
 )
+from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
@@ -55,6 +56,7 @@ def load_federation(path: Path) -> Federation:
 
 def _meaning_problems(draft: Draft) -> Iterator[str]:
     yield from _data_problems(draft)
+    yield from _client_problems(draft)
     yield from _codec_problems(draft)
     yield from _broker_problems(draft)
     yield from _link_problems(draft)
@@ -80,6 +82,12 @@ def _data_problems(draft: Draft) -> Iterator[str]:
     for (first, one), (place, other) in itertools.combinations(valid, 2):
         if topic_filters_intersect(one, other):
             yield f"{place}: {other!r} overlaps {one!r} ({first}): a publication would be taken in twice"
+
+
+def _client_problems(draft: Draft) -> Iterator[str]:
+    if draft.federation is not None and draft.federation.mqtt_client not in MQTT_CLIENTS:
+        name = draft.federation.mqtt_client
+        yield f"federation.mqtt_client: there is no {name!r}; {nearest(name, MQTT_CLIENTS)}"
 
 
 def _data(draft: Draft) -> list[str]:

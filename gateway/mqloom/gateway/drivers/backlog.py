@@ -12,9 +12,12 @@ from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, Token
 class Backlog:
     """The queue of one connection. `add` may be called by another thread, everything else by the event loop's."""
 
-    def __init__(self, plan: ConnectionPlan, acknowledge: Callable[[Token], None]) -> None:
+    def __init__(
+        self, plan: ConnectionPlan, acknowledge: Callable[[Token], None], on_less: Callable[[], None] | None = None
+    ) -> None:
         self._plan = plan
         self._acknowledge = acknowledge
+        self._on_less = on_less
         self._loop = asyncio.get_running_loop()
         self._messages: deque[Received] = deque()
         self._bytes = 0
@@ -27,6 +30,15 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is handed over."""
+        return self._is_paused
+
+    def is_over(self, share: float) -> bool:
+        """Whether more than a share of what may be held is."""
+        return len(self._messages) > DRIVER_BACKLOG_MAX * share or self._bytes > DRIVER_BACKLOG_BYTES_MAX * share
 
     def add(self, messages: Sequence[Received]) -> bool:
         """Take what has come; whether `hand_over` must be called soon. What there is no room for is dropped, and told.
@@ -69,6 +81,8 @@ class Backlog:
                     if message.qos:
                         self._acknowledge(message.token)
         self._call_behind()
+        if self._on_less is not None:
+            self._on_less()
         if is_more:
             self._loop.call_soon(self.hand_over)
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from mqloom.gateway.interfaces import BrokerAddress
 
 Token = tuple[int, int]
@@ -58,8 +60,7 @@ class TopicSubscription(NamedTuple):
     retained: RetainedMessages = RetainedMessages.ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True, gc=False):
     """A message from the broker; `token` tells for which connection and packet an acknowledgement would be.
 
     `again` is MQTT's DUP: the broker has sent it before, on this connection or an earlier one of ours.

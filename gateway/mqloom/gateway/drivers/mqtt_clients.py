@@ -4,14 +4,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from mqloom.gateway.drivers.asyncio_connection import AsyncioConnection
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan
 from mqloom.gateway.drivers.paho_connection import PahoConnection
 
 MakeConnection = Callable[[ConnectionPlan, "logging.LoggerAdapter[logging.Logger]"], Connection]
 
-MQTT_CLIENTS: Final[Mapping[str, MakeConnection]] = {"paho": PahoConnection}
+MQTT_CLIENTS: Final[Mapping[str, MakeConnection]] = {"asyncio": AsyncioConnection, "paho": PahoConnection}
 
-MQTT_CLIENT: Final = "paho"
+MQTT_CLIENT: Final = "asyncio"
 """The one that is used if nobody says otherwise."""
 
 

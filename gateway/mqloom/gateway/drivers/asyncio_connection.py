@@ -1,0 +1,343 @@
+"""A connection in the event loop itself: no thread, all messages of one read as one batch, and written in one go.
+
+What paho's client and others do for each message is done here for each read. Why not on top of another asyncio client:
+custody needs PUBACKs that we send, later and in receive order, and repeats marked as such; gmqtt, the fastest we found,
+acknowledges by itself with 3.1.1, does not mark repeats, and gives up for good on a broker that refuses it once.
+
+Reading stops while over half of what a driver may hold waits for the event loop, unless somebody has paused it: then
+acknowledgements must still be read, and QoS 0 past the bound is dropped, and told.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mqloom.core.errors import TopicError
+from mqloom.core.limits import (
+    ANSWER_S_MAX,
+    IN_FLIGHT_MAX,
+    LINK_QUEUE_BYTES_MAX,
+    LINK_QUEUE_MAX,
+    PENDING_MAX,
+    RECONNECT_S_MAX,
+)
+from mqloom.gateway.drivers import packets
+from mqloom.gateway.drivers.backlog import Backlog
+from mqloom.gateway.drivers.mqtt import HOPELESS, INVALID, LEAVE_S_MAX, SHORT_S, ConnectionPlan, Received, Token
+from mqloom.gateway.drivers.packets import Answer
+from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol
+from mqloom.gateway.drivers.session import Session
+
+Then = Callable[[], None]
+
+
+class Outgoing(NamedTuple):
+    """A QoS 1 message until its PUBACK."""
+
+    topic: str
+    payload: bytes
+    retain: bool
+    content_type: str
+    user_properties: tuple[tuple[str, str], ...]
+    then: Then | None
+
+
+class AsyncioConnection:
+    """See `mqtt.Connection`."""
+
+    def __init__(self, plan: ConnectionPlan, log: logging.LoggerAdapter[logging.Logger]) -> None:
+        self._plan = plan
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._backlog = Backlog(plan, self.acknowledge, self._read_on)
+        self._spoken = SpokenProtocol(plan.address)
+        self._version = 0
+        self._backoff = Backoff()
+        self._limits = BrokerLimits()
+        self._opening: Session | None = None
+        self._session: Session | None = None  # the same, once the broker has let us in
+        self._connections = 0
+        self._is_closing = False
+        self._is_closed = False
+        self._is_up = False
+        self._up_since = 0.0
+        self._waiting: deque[Outgoing] = deque()  # QoS 1, beyond the window
+        self._pending: dict[int, Outgoing] = {}  # QoS 1, in flight, by packet id
+        self._window = 0
+        self._packet = 0
+        self._was_crowded = False
+        self._running: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to connect."""
+        self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                session = await self._connect()
+            except OSError as error:
+                self._fell(f"it does not answer ({error or 'in time'})")
+            else:
+                try:
+                    problem = await asyncio.shield(session.ended)
+                finally:
+                    session.leave()
+                if not session.is_answered:
+                    self._spoken.doubt()
+                self._broke(problem)
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _connect(self) -> Session:
+        address = self._plan.address
+        self._version = await self._spoken.find()
+        self._connections += 1  # an acknowledgement of an earlier connection would hit another packet
+
+        def build() -> Session:
+            return Session(self._plan, self._version, self._connections, self)
+
+        async with asyncio.timeout(ANSWER_S_MAX):
+            _, session = await self._loop.create_connection(build, address.host, address.port)
+        self._opening = session
+        return session
+
+    async def close(self) -> None:
+        """Wait, for a bounded time, until what was handed over is acknowledged; then disconnect."""
+        self._is_closing = True
+        self._backlog.close()
+        deadline = self._loop.time() + LEAVE_S_MAX
+        while self._is_up and self._outstanding and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for _ in range(self._outstanding):
+            self._plan.on_drop("closed")
+        self._session = None
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._opening is not None:
+            await asyncio.wait([self._opening.ended], timeout=LEAVE_S_MAX)
+            self._opening.end("closed")
+        self._is_closed = True
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the broker has answered our subscriptions."""
+        return self._is_up
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits for a broker that is there that more should be held back."""
+        session = self._session
+        if session is None or not self._is_up:
+            return False
+        return (
+            max(self._outstanding, session.waiting) > LINK_QUEUE_MAX // 2
+            or session.waiting_bytes > LINK_QUEUE_BYTES_MAX // 2
+        )
+
+    @property
+    def protocol(self) -> int:
+        """Which MQTT is spoken."""
+        return self._version
+
+    @property
+    def _outstanding(self) -> int:
+        return len(self._pending) + len(self._waiting)
+
+    # ---- outward -------------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        *,
+        retain: bool = False,
+        content_type: str = "",
+        user_properties: tuple[tuple[str, str], ...] = (),
+        then: Then | None = None,
+    ) -> bool:
+        """Hand a message over."""
+        session = self._session
+        try:
+            encoded = packets.topic_bytes(topic)
+        except (TopicError, ValueError):
+            return self._drop(INVALID, then)
+        problem = self._problem(qos) or self._limits.problem(topic, payload, user_properties)
+        if problem:
+            return self._drop(problem, then)
+        if qos:
+            self._waiting.append(Outgoing(topic, payload, retain, content_type, user_properties, then))
+            if self._window:
+                self._send_waiting()
+        else:
+            assert session is not None
+            properties = packets.publish_properties(self._version, content_type, user_properties)
+            first = packets.PUBLISH | (retain and self._limits.has_retained)
+            session.write(packets.publish(first, encoded, 0, properties, payload))
+        self._was_crowded = self._was_crowded or self.is_crowded
+        return True
+
+    def _problem(self, qos: int) -> str:
+        if self._is_closed:
+            return "closed"
+        session = self._session
+        if qos:
+            return "queue full" if self._outstanding >= (PENDING_MAX if self._is_up else LINK_QUEUE_MAX) else ""
+        if session is None:
+            return "not connected"
+        is_full = session.waiting >= LINK_QUEUE_MAX or session.waiting_bytes >= LINK_QUEUE_BYTES_MAX
+        return "queue full" if is_full else ""
+
+    def _drop(self, problem: str, then: Then | None) -> bool:
+        self._plan.on_drop(problem)
+        if then is not None and problem in HOPELESS:
+            self._loop.call_soon(then)
+        return False
+
+    def _send_waiting(self) -> None:
+        while self._waiting and len(self._pending) < self._window:
+            outgoing = self._waiting.popleft()
+            problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
+            if problem:
+                self._drop(problem, outgoing.then)
+                continue
+            packet = self._next_packet()
+            self._pending[packet] = outgoing
+            self._send(packet, outgoing, again=False)
+
+    def _next_packet(self) -> int:
+        self._packet = self._packet % 65_535 + 1
+        while self._packet in self._pending:
+            self._packet = self._packet % 65_535 + 1
+        return self._packet
+
+    def _send(self, packet: int, outgoing: Outgoing, *, again: bool) -> None:
+        assert self._session is not None
+        first = packets.PUBLISH | again << 3 | 2 | (outgoing.retain and self._limits.has_retained)
+        properties = packets.publish_properties(self._version, outgoing.content_type, outgoing.user_properties)
+        topic = packets.topic_bytes(outgoing.topic)
+        self._session.write(packets.publish(first, topic, packet, properties, outgoing.payload))
+
+    def acknowledge(self, token: Token) -> None:
+        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+        connection, packet = token
+        if self._session is not None and connection == self._connections:
+            self._session.write(packets.puback(packet))
+
+    # ---- what the session tells -----------------------------------------------------------------------------------
+
+    def answered(self, session: Session, answer: Answer) -> None:
+        """The broker has let us in: subscribe, then send again what it may not have."""
+        self._session = session
+        self._limits = answer.limits
+        self._window = min(IN_FLIGHT_MAX, answer.limits.receive_maximum)
+        if self._plan.subscriptions:
+            session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+        for packet, outgoing in list(self._pending.items()):
+            problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
+            if problem:
+                del self._pending[packet]
+                self._drop(problem, outgoing.then)
+            else:
+                self._send(packet, outgoing, again=True)
+        self._send_waiting()
+        if not self._plan.subscriptions:
+            self._rose()
+
+    def subscribed(self, reasons: bytes) -> None:
+        """The broker answered our subscriptions."""
+        refused = [
+            each.topic for each, reason in zip(self._plan.subscriptions, reasons, strict=False) if reason >= 0x80
+        ]
+        if not refused:
+            self._rose()
+            return
+        # Ask again later: an operator may be mending the broker's access list right now.
+        self._fell(f"it does not let us subscribe to {', '.join(refused)}")
+        self._loop.call_later(RECONNECT_S_MAX, self._subscribe_again, self._connections)
+
+    def _subscribe_again(self, connection: int) -> None:
+        if self._session is not None and connection == self._connections and not self._is_up:
+            self._session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+
+    def came(self, messages: list[Received]) -> None:
+        """Messages have come."""
+        if self._backlog.add(messages):
+            self._loop.call_soon(self._backlog.hand_over)
+        if self._session is not None and not self._backlog.is_paused and self._backlog.is_over(0.5):
+            self._session.read(is_wanted=False)
+
+    def _read_on(self) -> None:
+        if self._session is not None and (self._backlog.is_paused or not self._backlog.is_over(0.25)):
+            self._session.read(is_wanted=True)
+
+    def acknowledged(self, acknowledgements: list[tuple[int, int]]) -> None:
+        """The broker has these."""
+        for packet, reason in acknowledgements:
+            outgoing = self._pending.pop(packet, None)
+            if outgoing is None:
+                continue
+            if reason >= 0x80:  # with 3.1.1 a broker cannot say so, and acknowledges
+                self._plan.on_drop("refused by the broker")
+            if outgoing.then is not None and not self._is_closing:
+                outgoing.then()
+        self._send_waiting()
+        self._look_for_room()
+
+    def drained(self) -> None:
+        """Nothing waits for the network any more."""
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        if self._was_crowded and self._session is not None:
+            session = self._session
+            is_room = max(self._outstanding, session.waiting) <= LINK_QUEUE_MAX // 4
+            if is_room and session.waiting_bytes <= LINK_QUEUE_BYTES_MAX // 4:
+                self._was_crowded = False
+                self._plan.on_room()
+
+    # ---- inward --------------------------------------------------------------------------------------------------
+
+    def in_order(self, function: Callable[[], None]) -> None:
+        """Call a function when all messages are handed over that have come by now."""
+        self._backlog.in_order(function)
+
+    def pause(self) -> None:
+        """Hand nothing over, and acknowledge nothing, until `resume`."""
+        self._backlog.pause()
+        self._read_on()
+
+    def resume(self) -> None:
+        """Hand over again what has come meanwhile."""
+        self._backlog.resume()
+
+    def _broke(self, problem: str) -> None:
+        """A connection ended: what it had brought comes again, what was on its way out of QoS 0 does not."""
+        self._session = None
+        self._window = 0
+        self._backlog.forget(self._connections)
+        if not self._is_closing:
+            self._plan.on_broken()
+        self._fell(problem)
+
+    def _rose(self) -> None:
+        if not self._is_closing:
+            self._is_up = True
+            self._up_since = self._loop.time()
+            self._backoff.reset()
+            self._plan.on_up()
+
+    def _fell(self, problem: str) -> None:
+        was_up, self._is_up = self._is_up, False
+        if self._is_closing:
+            return
+        hint = ""
+        if was_up and self._loop.time() - self._up_since < SHORT_S:
+            hint = f" (if this goes on: is somebody else connected as {self._plan.client_id}?)"
+        self._log.warning("broker at %s: %s; trying again%s", self._plan.where, problem, hint)
+        if was_up:
+            self._plan.on_down(problem)
+            self._plan.on_room()  # who is away holds nobody back

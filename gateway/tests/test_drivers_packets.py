@@ -1,0 +1,112 @@
+"""MQTT's packets: cut however the network likes, read as they were written, and refused when they are none."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from mqloom.core.errors import TopicError
+from mqloom.gateway.drivers import packets
+from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, RetainedMessages, TopicSubscription
+from mqloom.gateway.drivers.packets import PacketError, Splitter
+from mqloom.gateway.drivers.protocols import MQTT_3, MQTT_5, BrokerLimits
+from mqloom.gateway.interfaces import BrokerAddress
+
+letters = some.characters(codec="utf-8", exclude_characters="+#\0")
+texts = some.text(letters, max_size=20)
+messages = some.builds(
+    Received,
+    some.text(letters, min_size=1, max_size=30),
+    some.binary(max_size=300),
+    some.integers(0, 1),
+    some.booleans(),
+    some.tuples(some.just(7), some.integers(1, 65_535)),
+    some.booleans(),
+    texts,
+    some.lists(some.tuples(texts, texts), max_size=3).map(tuple),
+)
+
+
+def written(message: Received, version: int) -> bytes:
+    first = packets.PUBLISH | message.again << 3 | message.qos << 1 | message.retain
+    properties = packets.publish_properties(version, message.content_type, message.user_properties)
+    packet = message.token[1] if message.qos else 0
+    return packets.publish(first, packets.topic_bytes(message.topic), packet, properties, message.payload)
+
+
+def expected(message: Received, version: int) -> Received:
+    content = (message.content_type, message.user_properties) if version == MQTT_5 else ("", ())
+    token = (7, message.token[1] if message.qos else 0)
+    return Received(message.topic, message.payload, message.qos, message.retain, token, message.again, *content)
+
+
+@given(some.lists(messages, max_size=5), some.sampled_from([MQTT_3, MQTT_5]), some.lists(some.integers(1, 40)))
+def test_what_is_written_is_read_however_it_is_cut(sent: list[Received], version: int, cuts: list[int]) -> None:
+    stream = b"".join(written(message, version) for message in sent)
+    splitter, read = Splitter(), []
+    for size in [*cuts, len(stream)]:
+        piece, stream = stream[:size], stream[size:]
+        read += [packets.read_publish(first, body, version, 7) for first, body in splitter.feed(piece)]
+    assert read == [expected(message, version) for message in sent]
+
+
+@given(some.binary(max_size=60), some.sampled_from([MQTT_3, MQTT_5]))
+def test_junk_is_refused_and_never_worse(junk: bytes, version: int) -> None:
+    for read in (
+        lambda: list(Splitter().feed(junk)),
+        lambda: packets.read_publish(0x32, junk, version, 1),
+        lambda: packets.read_connack(junk, version),
+        lambda: packets.read_suback(junk, version),
+        lambda: packets.read_puback(junk),
+    ):
+        with contextlib.suppress(PacketError):
+            read()
+
+
+def test_a_large_packet_comes_in_one_piece() -> None:
+    payload = bytes(1_000_000)
+    stream = packets.publish(packets.PUBLISH, packets.topic_bytes("a"), 0, b"", payload)
+    splitter = Splitter()
+    pieces = [stream[begin : begin + 65_536] for begin in range(0, len(stream), 65_536)]
+    read = [packet for piece in pieces for packet in splitter.feed(piece)]
+    assert [packets.read_publish(*packet, MQTT_3, 1).payload for packet in read] == [payload]
+
+
+def test_connect_and_subscribe_are_as_the_specification_draws_them() -> None:
+    plan = ConnectionPlan(
+        address=BrokerAddress("x", 1, "us", "pw"),
+        client_id="ü",
+        clean_session=False,
+        subscriptions=[],
+        on_messages=lambda batch: None,
+        on_up=lambda: None,
+        on_down=lambda problem: None,
+        will=("w", b"gone"),
+    )
+    rest = b"\0\1w\0\4gone\0\2us\0\2pw"
+    assert packets.connect(plan, MQTT_3, 30, 9) == b"\x10\x1f\0\4MQTT\x04\xec\0\x1e\0\2\xc3\xbc" + rest
+    assert (
+        packets.connect(plan, MQTT_5, 30, 9) == b"\x10\x26\0\4MQTT\x05\xec\0\x1e\5\x11\0\0\0\x09\0\2\xc3\xbc\0" + rest
+    )
+    wish = TopicSubscription("a", 1, no_local=True, retain_as_published=True, retained=RetainedMessages.NEVER)
+    assert packets.subscribe(5, [wish], MQTT_3) == b"\x82\x06\0\5\0\1a\x01"
+    assert packets.subscribe(5, [wish], MQTT_5) == b"\x82\x07\0\5\0\0\1a\x2d"
+
+
+def test_the_limits_of_a_broker_are_read_from_its_answer() -> None:
+    body = b"\0\0\x0f\x21\0\x14\x27\0\0\x10\0\x25\0\x13\0\x3c\x29\1"
+    assert packets.read_connack(body, MQTT_5) == packets.Answer(0, BrokerLimits(20, 4096, has_retained=False), 60)
+    assert packets.read_connack(b"\0\0", MQTT_3) == packets.Answer(0, BrokerLimits(), None)
+    assert packets.read_connack(b"\0\1", MQTT_5).code == 1
+
+
+@pytest.mark.parametrize("topic", ["a/#", "+", "", "a\0b", "x" * 70_000])
+def test_a_topic_that_mqtt_does_not_allow_is_not_written(topic: str) -> None:
+    with pytest.raises((TopicError, PacketError)):
+        packets.topic_bytes(topic)
+
+
+def test_a_reason_is_told_in_words_if_it_is_known() -> None:
+    assert packets.reason_text(0x87) == "not authorized"
+    assert packets.reason_text(0xF0) == "reason 0xf0"
