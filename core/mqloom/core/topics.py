@@ -16,6 +16,12 @@ from mqloom.core.errors import TopicError
 TOPIC_BYTES_MAX: Final = 65535
 """The length of a topic in UTF-8, set by MQTT's two bytes for it."""
 
+TOPICS_REMEMBERED_MAX: Final = 16_384
+"""Topics about which answers are known by heart; of more, those asked for least lately are worked out again."""
+
+REMEMBERED_LENGTH_MAX: Final = 256
+"""Longer topics are not remembered: nobody's topics may fill the memory."""
+
 _ID_SAFE: Final = "@:=,"
 """Left as they are in ids, besides ASCII letters, digits and `_.-~`, which are always."""
 
@@ -25,9 +31,19 @@ _EMPTY_ID: Final = "%"
 
 def check_topic(topic: str) -> None:
     """Raise TopicError unless one can publish to the topic."""
+    if len(topic) > REMEMBERED_LENGTH_MAX:
+        _check_topic(topic)
+    else:
+        _check_topic_by_heart(topic)
+
+
+def _check_topic(topic: str) -> None:
     _check_text(topic)
     if "+" in topic or "#" in topic:
         raise TopicError("a topic to publish to has no wildcards + or #", topic)
+
+
+_check_topic_by_heart = lru_cache(TOPICS_REMEMBERED_MAX)(_check_topic)
 
 
 def check_topic_filter(text: str) -> None:
@@ -47,6 +63,12 @@ def check_topic_filter(text: str) -> None:
 @lru_cache(16_384)  # each publication is asked about several times, and most topics come again
 def topic_matches(text: str, topic: str) -> bool:
     """Say whether the topic filter matches the topic."""
+    if len(topic) > REMEMBERED_LENGTH_MAX:
+        return _matches(text, topic)
+    return _matches_by_heart(text, topic)
+
+
+def _matches(text: str, topic: str) -> bool:
     if "+" not in text and "#" not in text:
         return text == topic
     if topic[0] == "$" and text[0] in "+#":
@@ -59,6 +81,9 @@ def topic_matches(text: str, topic: str) -> bool:
     elif len(levels) != len(wanted):
         return False
     return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
+
+
+_matches_by_heart = lru_cache(TOPICS_REMEMBERED_MAX)(_matches)  # a deployment has few topics, and many publications
 
 
 def topic_filter_covers(wide: str, narrow: str) -> bool:

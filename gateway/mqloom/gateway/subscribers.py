@@ -37,8 +37,9 @@ class Standing:
 
 @dataclass(slots=True)
 class _Client:
-    """One client: how it wants to be served, and its subscriptions by name."""
+    """One client: where and how it is served, and its subscriptions by name."""
 
+    out: str
     format: Format
     qos: int
     lease_until: float | None
@@ -76,7 +77,10 @@ class Subscribers:
 
     def compare(self, client: ClientId, record: Record, now: float) -> Difference:
         """Note how the client wants to be served from now on, and return what its new record changes."""
-        known = self._clients.setdefault(client, _Client(record.format, record.qos, None))
+        known = self._clients.get(client)
+        if known is None:
+            out = layout.out(self._gateway, client)
+            known = self._clients[client] = _Client(out, record.format, record.qos, None)
         known.format, known.qos = record.format, record.qos
         known.lease_until = now + record.lease_s if record.lease_s else None
         if known.lease_until is not None:
@@ -232,16 +236,16 @@ class Subscribers:
             for client, wanted_by in names.items():
                 known = self._clients[client]
                 if known.format == "plain":
-                    topic = f"{layout.out(self._gateway, client)}/{publication.topic}"
+                    topic = f"{known.out}/{publication.topic}"
                     deliveries.append((_republished(publication, topic, min(publication.qos, known.qos)), duties))
                 else:
                     delivered = Delivered(publication, tuple(sorted(wanted_by)))
                     envelopes.setdefault(client, []).append((delivered, duty))
         for client, listed in envelopes.items():
-            topic = layout.out(self._gateway, client)
+            known = self._clients[client]
             for part in _parts(listed):
-                qos = min(self._clients[client].qos, max(each.publication.qos for each, _ in part))
-                effect = PublishLocally(topic=topic, payload=encode_envelope([each for each, _ in part]), qos=qos)
+                qos = min(known.qos, max(each.publication.qos for each, _ in part))
+                effect = PublishLocally(topic=known.out, payload=encode_envelope([each for each, _ in part]), qos=qos)
                 deliveries.append((effect, [duty for _, duty in part if duty is not None]))
         return deliveries, count
 
