@@ -117,6 +117,21 @@ METRICS_REQUEST_BYTES_MAX: Final = 8 * 1024
 METRICS_REQUEST_S: Final = 5.0
 """How long a request for metrics, and its answer, may take before the connection is closed."""
 
+DOCTOR_MESSAGES_MAX: Final = 50_000
+"""Messages that `mqloom doctor` lets a broker keep; it does not take more."""
+
+DOCTOR_MESSAGE_BYTES: Final = 64
+"""The size of each."""
+
+DOCTOR_STEP_S: Final = 5.0
+"""How long `mqloom doctor` waits for one answer of a broker; then there is none."""
+
+DOCTOR_QUEUE_S: Final = 60.0
+"""How long handing a broker the messages, and how long getting them back, may take."""
+
+DOCTOR_BROKERS_MAX: Final = 8
+"""Brokers that `mqloom doctor` examines at the same time; more wait."""
+
 QUESTION_BYTES_MAX: Final = 256 * 1024
 """What somebody asks of a gateway's routes; larger: refused."""
 

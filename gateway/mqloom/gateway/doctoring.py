@@ -1,0 +1,143 @@
+"""What a doctor makes of what was seen at a broker: well, or not, and what to change."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from mqloom.core.ids import GatewayId
+
+Verdict = Literal["ok", "wrong", "unknown", "note"]
+
+PERSISTENCE: Final = (
+    "Mosquitto: persistence true, and persistence_location a folder that it may write",
+    "RabbitMQ: mqtt.subscription_ttl large enough, or sessions end after a day",
+)
+QUEUE: Final = (
+    "Mosquitto: max_queued_messages 0",
+    "Mosquitto: max_queued_bytes 0",
+)
+OPEN: Final = ("`mqloom config mosquitto` writes accounts and an access list",)
+
+
+class Finding(NamedTuple):
+    """One thing that was examined at a broker: what was found, and what to change if it is wrong."""
+
+    subject: str
+    verdict: Verdict
+    text: str
+    advice: tuple[str, ...] = ()
+
+
+class Permission(NamedTuple):
+    """What came of trying one topic. Granted: the broker says yes, but that alone proves nothing with every broker."""
+
+    what: Literal["read", "write"]
+    topics: str
+    outcome: Literal["proven", "granted", "refused", "unknown"]
+
+
+class Examination(NamedTuple):
+    """All findings at one broker."""
+
+    address: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(finding.verdict != "wrong" for finding in self.findings)
+
+
+def judge_protocol(refusals: Mapping[str, str]) -> Finding:
+    """Judge by why each version of MQTT is refused; empty: it is spoken."""
+    spoken = [version for version, refusal in refusals.items() if not refusal]
+    if spoken:
+        return Finding("protocol", "ok", f"speaks MQTT {' and '.join(spoken)}")
+    advice = ("is it running, and are `host`, `port`, `username` and `password_env` in the configuration right?",)
+    return Finding("protocol", "wrong", f"cannot be used: {next(iter(refusals.values()))}", advice)
+
+
+def judge_session(is_kept: bool | None) -> Finding:
+    """Judge by whether the broker knew a client of before."""
+    if is_kept is None:
+        return Finding("sessions", "wrong", "did not answer while sessions were tried", ("try again; see its log",))
+    if not is_kept:
+        text = "forgets a client as soon as it is away: what is published meanwhile is lost to it"
+        return Finding("sessions", "wrong", text, PERSISTENCE)
+    unseen = "whether they survive its restart cannot be seen from outside"
+    return Finding("sessions", "ok", f"keeps the sessions of clients that are away; {unseen}", PERSISTENCE[:1])
+
+
+def judge_queue(sent: int, kept: int, acknowledged: int) -> Finding:
+    """Judge by how many of the messages for a client that was away came back."""
+    if acknowledged < sent:
+        text = f"acknowledged {acknowledged:,} of {sent:,} messages, and then no more"
+        return Finding(
+            "queue", "wrong", text, ("may its account write below mqloom/v1/ID/park/, and is its disk full?",)
+        )
+    if kept < sent:
+        text = f"acknowledged {sent:,} messages for a client that was away, and kept {kept:,}: it drops past its limits"
+        return Finding("queue", "wrong", text, QUEUE)
+    return Finding("queue", "ok", f"kept all {sent:,} messages for a client that was away")
+
+
+def judge_permissions(subject: str, permissions: Sequence[Permission]) -> Iterable[Finding]:
+    """Judge by what came of each topic."""
+    refused = [each for each in permissions if each.outcome == "refused"]
+    if refused:
+        text = "is refused to " + "; ".join(f"{each.what} {each.topics}" for each in refused)
+        advice = tuple(f"Mosquitto, in its access list: topic {each.what} {each.topics}" for each in refused)
+        yield Finding(subject, "wrong", text, advice)
+    else:
+        proven = sum(each.outcome == "proven" for each in permissions)
+        yield Finding(subject, "ok", f"may use all its topics; {proven} of {len(permissions)} proven by a message")
+    granted = [each for each in permissions if each.outcome == "granted"]
+    if granted:
+        names = ", ".join(each.topics for each in granted)
+        text = f"the broker says yes to {names}, but only what comes would prove that"
+        yield Finding(subject, "note", text)
+    unknown = [each for each in permissions if each.outcome == "unknown"]
+    if unknown:
+        yield Finding(subject, "unknown", "nothing can be seen of " + ", ".join(each.topics for each in unknown))
+
+
+def judge_openness(is_open: bool) -> Iterable[Finding]:
+    """Judge by whether somebody without an account could write to a link."""
+    if is_open:
+        yield Finding("strangers", "note", "anybody may write to links without an account", OPEN)
+
+
+def as_lines(broker: str, examination: Examination) -> list[str]:
+    """Return the findings for people."""
+    lines = [f"{broker} ({examination.address})"]
+    width = max((len(finding.subject) for finding in examination.findings), default=0)
+    for finding in examination.findings:
+        lines.append(
+            f"  {finding.verdict.upper() if finding.verdict == 'wrong' else finding.verdict:7}  "
+            f"{finding.subject:{width}}  {finding.text}"
+        )
+        if finding.verdict in ("wrong", "note"):
+            lines += [f"  {'':7}  {'':{width}}  change: {advice}" for advice in finding.advice]
+    return lines
+
+
+def as_rows(examinations: Mapping[GatewayId, Examination]) -> dict[str, object]:
+    """Return all of it for programs."""
+    return {
+        "well": all(each.is_well for each in examinations.values()),
+        "brokers": {
+            broker: {
+                "address": each.address,
+                "well": each.is_well,
+                "findings": [
+                    {
+                        "subject": finding.subject,
+                        "verdict": finding.verdict,
+                        "text": finding.text,
+                        "advice": list(finding.advice),
+                    }
+                    for finding in each.findings
+                ],
+            }
+            for broker, each in examinations.items()
+        },
+    }

@@ -1,0 +1,112 @@
+"""`mqloom doctor` at real Mosquittos: as they should be, dropping, refusing, and not there."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from mqloom.core.command import main
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.demo_thread import free_ports
+
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+
+
+def write(folder: Path, port: int, more: str = "") -> Path:
+    path = folder / "federation.toml"
+    path.write_text(f'[federation]\nname = "one"\ndata = ["stocks/#"]\n[[brokers]]\nid = "west"\nport = {port}\n{more}')
+    return path
+
+
+def broker_file(folder: Path, port: int, *lines: str) -> Path:
+    file = folder / "mosquitto.conf"
+    file.write_text("\n".join([f"listener {port} 127.0.0.1", *lines, ""]))
+    return file
+
+
+def doctor(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Return the exit code, and the verdict and text on each subject."""
+    code = main(["doctor", "-c", str(path), "--json"])
+    found = json.loads(capsys.readouterr().out)["brokers"]["west"]["findings"]
+    return code, {each["subject"]: (each["verdict"], each["text"]) for each in reversed(found)}
+
+
+def test_a_broker_with_its_default_limits_drops_and_one_without_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    path = write(tmp_path, port)
+    with mosquitto_process(broker_file(tmp_path, port, "allow_anonymous true"), port):
+        code, found = doctor(path, capsys)
+        assert code == 1
+        verdict, text = found["queue"]
+        assert verdict == "wrong"
+        assert "acknowledged 2,000 messages" in text
+        assert main(["doctor", "-c", str(path)]) == 1
+        printed, progress = capsys.readouterr()
+        assert "change: Mosquitto: max_queued_messages 0" in printed
+        assert printed.endswith("federation one: not well: west\n")
+        assert "west: whether it keeps 2,000 messages" in progress
+    with mosquitto_process(broker_file(tmp_path, port, "allow_anonymous true", "max_queued_messages 0"), port):
+        code, found = doctor(path, capsys)
+        assert code == 0, found
+        assert found["protocol"] == ("ok", "speaks MQTT 5 and 3.1.1")
+        assert found["sessions"][0] == found["queue"][0] == found["gateway west"][0] == "ok"
+        assert found["strangers"][0] == "note"
+
+
+def test_nothing_is_left_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    lines = ("allow_anonymous true", "max_queued_messages 0", "sys_interval 1", "persistence true")
+    file = broker_file(tmp_path, port, *lines, f"persistence_location {tmp_path}/", "user root", "autosave_interval 1")
+    with mosquitto_process(file, port):
+        assert main(["doctor", "-c", str(write(tmp_path, port)), "--messages", "50"]) == 0
+        capsys.readouterr()
+    store = (tmp_path / "mosquitto.db").read_bytes()
+    assert b"doctor" not in store
+
+
+def test_topics_that_the_account_may_not_use_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    account = 'username = "west"\npassword_env = "MQLOOM_TEST_WEST"\n'
+    path = write(tmp_path, port, account + 'link_username = "{gateway}"\nlink_password_env = "MQLOOM_TEST_{gateway}"\n')
+    out = tmp_path / "brokers"
+    assert main(["config", "mosquitto", "-c", str(path), "--out", str(out)]) == 0
+    variable, _, password = (out / "west" / "gateway.env").read_text().splitlines()[1].partition("=")
+    capsys.readouterr()
+    assert main(["doctor", "-c", str(path)]) == 1
+    assert "MQLOOM_TEST_WEST is not set" in capsys.readouterr().out
+    monkeypatch.setenv(variable, password)
+    with mosquitto_process(out / "west" / "mosquitto.conf", port):
+        code, found = doctor(path, capsys)
+        assert code == 0, found
+        assert "strangers" not in found
+    access = out / "west" / "acl"
+    lines = (
+        "topic readwrite mqloom/v1/west/park/#\ntopic readwrite mqloom/v1/west/sub/+\ntopic write mqloom/v1/west/link/+"
+    )
+    access.write_text(access.read_text().replace("topic readwrite mqloom/v1/west/#", lines))
+    with mosquitto_process(out / "west" / "mosquitto.conf", port):
+        code, found = doctor(path, capsys)
+        assert code == 1
+        verdict, text = found["gateway west"]
+        assert verdict == "wrong"
+        assert "write mqloom/v1/west/out/+" in text
+        assert "read mqloom/v1/west/link/+" in text
+        assert "park" not in text
+
+
+def test_a_broker_that_is_not_there_or_speaks_no_mqtt_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.gateway.drivers.probing.DOCTOR_STEP_S", 0.3)
+    (port,) = free_ports(1)
+    path = write(tmp_path, port)
+    code, found = doctor(path, capsys)
+    assert (code, found["protocol"][0]) == (1, "wrong")
+    with socket.create_server(("127.0.0.1", port)):
+        code, found = doctor(path, capsys)
+    assert (code, found["protocol"][0]) == (1, "wrong")

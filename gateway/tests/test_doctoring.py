@@ -1,0 +1,70 @@
+"""What a doctor makes of what was seen: each verdict, and what to change."""
+
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.doctoring import (
+    Examination,
+    Finding,
+    Permission,
+    as_lines,
+    as_rows,
+    judge_openness,
+    judge_permissions,
+    judge_protocol,
+    judge_queue,
+    judge_session,
+)
+
+
+def test_one_version_of_mqtt_is_enough() -> None:
+    assert judge_protocol({"5": "", "3.1.1": ""}).text == "speaks MQTT 5 and 3.1.1"
+    assert judge_protocol({"5": "no", "3.1.1": ""}) == Finding("protocol", "ok", "speaks MQTT 3.1.1")
+    none = judge_protocol({"5": "it does not answer", "3.1.1": "x"})
+    assert (none.verdict, none.text) == ("wrong", "cannot be used: it does not answer")
+
+
+def test_a_broker_that_forgets_or_drops_is_wrong_and_the_lines_to_change_are_named() -> None:
+    assert judge_session(True).verdict == "ok"
+    assert judge_session(None).verdict == "wrong"
+    assert any("persistence true" in advice for advice in judge_session(False).advice)
+    assert judge_queue(2_000, 2_000, 2_000).verdict == "ok"
+    dropped = judge_queue(2_000, 1_020, 2_000)
+    assert (dropped.verdict, dropped.advice[0]) == ("wrong", "Mosquitto: max_queued_messages 0")
+    assert "kept 1,020" in dropped.text
+    assert judge_queue(2_000, 100, 100).verdict == "wrong"
+
+
+def test_what_is_refused_is_wrong_and_what_is_only_granted_is_noted() -> None:
+    found = list(
+        judge_permissions(
+            "gateway west",
+            [
+                Permission("read", "a/#", "refused"),
+                Permission("read", "b/#", "granted"),
+                Permission("write", "c", "proven"),
+                Permission("write", "d", "unknown"),
+            ],
+        )
+    )
+    assert [finding.verdict for finding in found] == ["wrong", "note", "unknown"]
+    assert found[0].advice == ("Mosquitto, in its access list: topic read a/#",)
+    (well,) = judge_permissions("gateway west", [Permission("write", "c", "proven")])
+    assert well.text == "may use all its topics; 1 of 1 proven by a message"
+
+
+def test_an_open_broker_is_noted_but_no_promise_is_broken() -> None:
+    assert list(judge_openness(False)) == []
+    (finding,) = judge_openness(True)
+    assert Examination("here", (finding,)).is_well
+
+
+def test_findings_are_printed_with_what_to_change() -> None:
+    examination = Examination("127.0.0.1:1", (judge_protocol({"5": ""}), judge_queue(9, 3, 9)))
+    assert as_lines("west", examination) == [
+        "west (127.0.0.1:1)",
+        "  ok       protocol  speaks MQTT 5",
+        "  WRONG    queue     acknowledged 9 messages for a client that was away, and kept 3: it drops past its limits",
+        "                     change: Mosquitto: max_queued_messages 0",
+        "                     change: Mosquitto: max_queued_bytes 0",
+    ]
+    rows = as_rows({GatewayId("west"): examination})
+    assert rows["well"] is False
