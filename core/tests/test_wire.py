@@ -34,7 +34,7 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.publication import Publication
-from mqloom.core.wire import REFUSALS, VERSION, Ack, Frame, batches, decode, decode_ack, encode, encode_ack
+from mqloom.core.wire import REFUSALS, SEALED, VERSION, Ack, Frame, batches, decode, decode_ack, encode, encode_ack
 
 A = GatewayId("A")
 KEY = SubscriptionKey(A, 1, 7)
@@ -246,9 +246,11 @@ def test_every_refusal_that_is_not_the_nodes_is_raised_here() -> None:
         reason_of(b""),
         reason_of(bytes(FRAME_BYTES_MAX + 1)),
         reason_of(b"\xff"),
+        reason_of(bytes([SEALED])),
         reason_of(MALFORMED["cut short"]),
     }
-    assert raised == set(REFUSALS) - {"sender", "stranger"}
+    of_the_node = {"sender", "stranger", "unsealed", "key", "forged", "replayed", "outdated"}
+    assert raised == set(REFUSALS) - of_the_node
 
 
 def test_fields_that_a_later_release_adds_at_the_end_are_skipped() -> None:

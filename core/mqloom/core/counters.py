@@ -32,6 +32,7 @@ COUNTERS: Final = {
     "frames_sent": "frames written to links",
     "frames_received": "frames read from links and obeyed",
     "frames_refused": "frames from links refused, by reason",
+    "frames_challenged": "sealed greetings whose sender was asked to show that it is there now: at each start of one",
     "frames_resent": "frames written to links again, because they were not acknowledged",
     "frames_stale": "frames of a conversation that is over, repeated or behind a gap, dropped: they come again",
     "link_resets": "conversations begun anew after the neighbour restarted",

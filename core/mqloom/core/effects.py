@@ -78,6 +78,12 @@ class SendFrame(Struct, frozen=True, kw_only=True, gc=False):
     urgent: bool = False
 
 
+class Heard(Struct, frozen=True, kw_only=True):
+    """Believe that this gateway is alive, whatever its status says: it has sealed what it said to us just now."""
+
+    neighbour: GatewayId
+
+
 class OpenLink(Struct, frozen=True, kw_only=True):
     """Connect to the broker of another gateway, and stay connected; a neighbour has a park, too."""
 
@@ -116,6 +122,7 @@ Effect = (
     | AcknowledgeParked
     | SendAck
     | SendFrame
+    | Heard
     | OpenLink
     | CloseLink
     | WakeAt

@@ -107,6 +107,11 @@ def park(gateway: GatewayId, neighbour: GatewayId) -> str:
     return f"{_of(gateway)}/park/{encode_id(neighbour)}"
 
 
+def parks(gateway: GatewayId) -> str:
+    """Return what the topics of all parks of a gateway begin with."""
+    return f"{_of(gateway)}/park/"
+
+
 def fence(gateway: GatewayId) -> str:
     """Return the topic of the messages by which a gateway learns that its acknowledgements have arrived."""
     return f"{_of(gateway)}/fence"

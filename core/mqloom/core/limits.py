@@ -157,6 +157,18 @@ MARKER_S: Final = 10.0
 """How long the marker at the end of a park may take to come back before another is written: the broker may have lost
 its store."""
 
+REPLAY_WINDOW: Final = 1_024
+"""How far a sealed frame may lag behind the newest of its sender and still be told from a copy; older: refused."""
+
+CHALLENGE_EVERY_S: Final = 1.0
+"""The least time between two challenges to one run of a gateway, by which it learns our nonce."""
+
+REQUESTS_MAX: Final = 256
+"""Sealed orders and questions whose numbers are remembered; what is older than all of these is refused."""
+
+SESSIONS_MAX: Final = 4_096
+"""Gateways whose nonces are known; frames of more are refused. None is forgotten: its old frames would count again."""
+
 RECORD_BYTES_MAX: Final = 1024 * 1024
 """A client's subscription record; larger: refused."""
 

@@ -61,13 +61,17 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partly: bool = False
 
 
-class Status(Struct, frozen=True, kw_only=True):
-    """What a gateway says of itself, retained; its last will is the same with `alive` false. More fields may follow."""
+class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a gateway says of itself, retained; its last will is the same with `alive` false. More fields may follow.
+
+    `seal` is over the others, for gateways of a federation that has a key.
+    """
 
     alive: bool
     gateway: GatewayName
     version: str
     epoch: Number
+    seal: str = ""
 
 
 class PaintedLink(Struct, frozen=True, kw_only=True):

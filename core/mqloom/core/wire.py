@@ -19,6 +19,9 @@ from mqloom.core.publication import Publication
 VERSION: Final = 1
 """The format that this release writes and reads."""
 
+SEALED: Final = 0x53
+"""What a sealed message begins with; it is opened by `seals` before it is read here."""
+
 REFUSALS: Final = {
     "empty": "a frame without a byte",
     "oversized": f"a frame of more than {FRAME_BYTES_MAX} bytes",
@@ -26,6 +29,12 @@ REFUSALS: Final = {
     "malformed": "bytes that are no frame, or a value outside its bounds",
     "sender": "a frame that names another sender than the topic it came by",
     "stranger": "a frame from a gateway that is no neighbour",
+    "sealed": "a sealed frame, where no key of the federation is configured",
+    "unsealed": "a frame without a seal, where the federation has a key",
+    "key": "a frame sealed with a key that is not ours, or not any more",
+    "forged": "a frame whose seal is not right: whoever wrote it has not the federation's key, or changed it",
+    "replayed": "a copy of a sealed frame that came before, or of an earlier run of its sender",
+    "outdated": "a frame sealed for an earlier run of ours: its sender is told that this is another",
 }
 """The reasons for which a frame is refused, each with its meaning."""
 
@@ -73,7 +82,7 @@ def decode(data: bytes) -> Frame:
     if len(data) > FRAME_BYTES_MAX:
         raise FrameError("oversized", f"{len(data)} bytes, the bound is {FRAME_BYTES_MAX}")
     if data[0] != VERSION:
-        raise FrameError("version", f"format {data[0]}, this gateway reads format {VERSION}: upgrade the older side")
+        raise _other_version(data[0])
     try:
         return _decoder.decode(memoryview(data)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -89,12 +98,20 @@ def decode_ack(data: bytes) -> Ack:
     """Return the acknowledgement in `data`; raises FrameError with one of REFUSALS."""
     if not data:
         raise FrameError("empty", "nothing in it")
+    if len(data) > FRAME_BYTES_MAX:
+        raise FrameError("oversized", f"{len(data)} bytes, the bound is {FRAME_BYTES_MAX}")
     if data[0] != VERSION:
-        raise FrameError("version", f"format {data[0]}, this gateway reads format {VERSION}: upgrade the older side")
+        raise _other_version(data[0])
     try:
         return _ack_decoder.decode(memoryview(data)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError("malformed", str(error)) from None
+
+
+def _other_version(version: int) -> FrameError:
+    if version == SEALED:
+        return FrameError("sealed", "it is sealed, and there is no key here: set `key_file` in [federation]")
+    return FrameError("version", f"format {version}, this gateway reads format {VERSION}: upgrade the older side")
 
 
 def batches(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:

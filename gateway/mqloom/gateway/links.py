@@ -92,6 +92,11 @@ class Link:
             self._departures.connected(now)
         self._greet(now)
 
+    def met(self, now: float) -> None:
+        """The neighbour is in a new life and hears us: it has heard no greeting of ours. If we are up, it greets us."""
+        if self._connected and self.state is not LinkState.UP:
+            self._greet(now)
+
     def lost(self, now: float) -> None:
         """We cannot write there, or its gateway is gone."""
         self._connected = False

@@ -5,14 +5,13 @@ of operation on top of its file: `links` (conversations with neighbours), `traff
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
 `subscribers` and `clients` (local ones), `plain_interest` (of clients that know nothing of us), `controls` (agents),
 `guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `weaver` (what the
-overlay wants), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved).
+overlay wants), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved), `sealing`
+(the door, if the federation has a key). `node_parts` says what a node is built of.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from mqloom.core import layout
-from mqloom.core.counters import Counters
 from mqloom.core.effects import Effect, PublishLocally, WakeAt
 from mqloom.core.errors import FilterError, TopicError
 from mqloom.core.events import (
@@ -60,20 +59,12 @@ from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.holdings import Holdings, Look
-from mqloom.gateway.interfaces import (
-    Agent,
-    CodecChoice,
-    LinkStood,
-    Matcher,
-    NeighbourTold,
-    Overlay,
-    OverlayStarted,
-    SubscribeRequest,
-)
+from mqloom.gateway.interfaces import LinkStood, NeighbourTold, OverlayStarted
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.moves import Moves
 from mqloom.gateway.neighbours import Neighbours
+from mqloom.gateway.node_parts import NodeParts, admit_all
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
 from mqloom.gateway.plain_interest import PlainInterest
@@ -81,38 +72,13 @@ from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
 from mqloom.gateway.reception import Reception
 from mqloom.gateway.routes import Routes
+from mqloom.gateway.sealing import Sealing
 from mqloom.gateway.soft_links import SoftLinks
-from mqloom.gateway.subscribers import Standing, Subscribers
+from mqloom.gateway.subscribers import Subscribers
 from mqloom.gateway.traffic import FromGateway, Traffic
 from mqloom.gateway.weaver import Weaver
 
-
-def admit_all(request: SubscribeRequest) -> str | None:
-    """Admit everybody: what a gateway does without an admission plugin."""
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeParts:
-    """What a node is built of. The epoch must be larger than at any earlier start of this gateway."""
-
-    gateway: GatewayId
-    epoch: int
-    neighbours: Sequence[GatewayId]
-    matcher: Matcher
-    overlay: Overlay
-    codecs: Sequence[CodecChoice]
-    agents: Sequence[Agent] = ()
-    admit: Callable[[SubscribeRequest], str | None] = admit_all
-    peers: Collection[GatewayId] = ()
-    """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
-    shows_links: bool = False
-    """Whether the links are shown on our own broker, for people."""
-    standing: Sequence[Standing] = ()
-    federate: Sequence[str] = ()
-    """What is republished here for plain clients, whatever they are known to want."""
-    data: Sequence[str] = ("#",)
-    counters: Counters = field(default_factory=Counters)
+__all__ = ["Node", "NodeParts", "admit_all"]
 
 
 class Node:
@@ -189,6 +155,10 @@ class Node:
         self._plain = PlainInterest(
             parts.data, self._routes, self._subscribers, self._flushes, self._journal, self._clients.next_key
         )
+        known = (*parts.peers, *parts.neighbours)
+        seals = parts.seals
+        self.sealing = None if seals is None else Sealing(parts.gateway, parts.epoch, seals, known, self._journal)
+        """The door, if the federation has a key."""
         self._records_read = False
         self._hold_until: float | None = None
         self._effects: list[Effect] = []
@@ -196,6 +166,17 @@ class Node:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
+        if self.sealing is None:
+            self._take(event, now)
+        else:
+            opened = self.sealing.opened(event, now)
+            for gateway in self.sealing.met():
+                self._met(gateway, now)
+            if opened is not None:
+                self._take(opened, now)
+        return self._finish(now)
+
+    def _take(self, event: Event, now: float) -> None:
         match event:
             case FramesReceived():
                 self._reception.receive(event, now)
@@ -220,7 +201,6 @@ class Node:
         self._open_intake(now)
         self._say_synced()
         self._clients.tend()
-        return self._finish(now)
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
@@ -235,6 +215,13 @@ class Node:
             self._links[gateway].lost(now)
         else:
             self._soft_links.lost(gateway)
+
+    def _met(self, gateway: GatewayId, now: float) -> None:
+        """Another gateway has begun anew, and hears us now: what was said before that must be said again."""
+        if gateway in self._links:
+            self._links[gateway].met(now)
+        else:
+            self._soft_links.met(gateway, now)
 
     def _obey(
         self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromGateway | None = None
@@ -445,6 +432,8 @@ class Node:
         if deadline is not None and deadline != self._wake_at:
             self._wake_at = deadline
             effects.append(WakeAt(at=deadline))
+        if self.sealing is not None:
+            effects = list(self.sealing.sealed(effects))
         return [*effects, *self._journal.drain()]
 
     # ---- looking in ----------------------------------------------------------------------------------------------

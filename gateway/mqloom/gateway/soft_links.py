@@ -79,6 +79,13 @@ class SoftLink:
         elif self.state is SoftState.UP:
             self._departures.connected(now)
 
+    def met(self, now: float) -> None:
+        """The other is in a new life, and hears us: of what was said before it knows nothing."""
+        if self.state is SoftState.GREETING:
+            self._greet_at = now
+        elif self.state is SoftState.UP:
+            self._not_known(now)
+
     def lost(self) -> None:
         """We cannot write there, or its gateway is gone."""
         self._connected = False
@@ -290,6 +297,11 @@ class SoftLinks:
         """We can write to a gateway's broker."""
         if peer in self._links:
             self._stir(peer).connected(now)
+
+    def met(self, peer: GatewayId, now: float) -> None:
+        """A gateway is in a new life, and hears us."""
+        if peer in self._links:
+            self._stir(peer).met(now)
 
     def lost(self, peer: GatewayId) -> None:
         """We cannot write to a gateway's broker any more, or it is gone."""

@@ -19,6 +19,7 @@ from mqloom.core.effects import (
     CloseLink,
     ClosePark,
     Effect,
+    Heard,
     HoldIntake,
     Log,
     OpenLink,
@@ -370,5 +371,7 @@ class GatewayModel:
                 self.parks[effect.neighbour].close()
             case AcknowledgeParked():
                 self.parks[effect.neighbour].acknowledge(effect.receipts)
+            case Heard():
+                pass  # whoever writes here is alive: there is no hostile client in this world
             case _:
                 raise AssertionError(f"an effect that is not known here: {effect!r}")

@@ -7,18 +7,21 @@ from typing import Final
 
 import msgspec
 
+from mqloom.core import layout
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import Order, Wish, encode_order
+from mqloom.core.seals import NONCE_BYTES, SECRET_BYTES, Keyring, key_of, seal_request
 from mqloom.gateway.interfaces import Overlay
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.sealing import SealParts
 from mqloom.lab.broker_model import Broker, BrokerSettings
 from mqloom.lab.capacity import Capacity, Station
 from mqloom.lab.client_model import Lookup, SubscriberModel
 from mqloom.lab.clock import Clock
 from mqloom.lab.endpoint import Endpoint, Place
 from mqloom.lab.gateway_intake import IntakeSettings
-from mqloom.lab.gateway_model import BuildNode, GatewayModel, GatewayPlan
+from mqloom.lab.gateway_model import OPERATOR, BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.plan_checks import PlanError, check_plan
@@ -32,13 +35,18 @@ from mqloom.plugins.tree_overlay import TreeOverlay
 DATA: Final = ("stocks/#",)
 """What takes part in the federation."""
 
+FEDERATION_KEY: Final = key_of(bytes(SECRET_BYTES))
+"""Of a federation that has one; there is nobody from whom it would be kept."""
+
 SETTLE_S: Final = 600.0
 """How long a world may take to come to rest when nothing goes wrong any more."""
 
 STEP_S: Final = 5.0
 
 
-def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+def build_node(
+    gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float, seals: SealParts | None = None
+) -> Node:
     """Return a node with the plainest plugins: every subscription is tried, and the overlay is a tree."""
     parts = NodeParts(
         gateway=gateway,
@@ -48,6 +56,7 @@ def build_node(gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], 
         overlay=TreeOverlay(gateway, neighbours),
         codecs=[("#", json_codec.mqloom_codec())],
         data=DATA,
+        seals=seals,
     )
     return Node(parts, now)
 
@@ -65,7 +74,14 @@ def weaving_settings(plan: Plan, gateway: str) -> dict[str, object]:
     }
 
 
-def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+def build_restless(
+    plan: Plan,
+    gateway: GatewayId,
+    epoch: int,
+    neighbours: Sequence[GatewayId],
+    now: float,
+    seals: SealParts | None = None,
+) -> Node:
     """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
     overlay: Overlay
     if plan.randomness("overlay").random() < 0.5 and not plan.moves:
@@ -82,8 +98,16 @@ def build_restless(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Seque
         overlay=overlay,
         codecs=[("#", json_codec.mqloom_codec())],
         data=DATA,
+        seals=seals,
     )
     return Node(parts, now)
+
+
+def build_sealed(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
+    """Return a node of a federation that has a key; its nonce is of this start, and by the plan's seed."""
+    build = partial(build_restless, plan) if plan.is_restless else build_node
+    nonce = plan.randomness(f"nonce {gateway} {epoch}").randbytes(NONCE_BYTES)
+    return build(gateway, epoch, neighbours, now, SealParts(Keyring(FEDERATION_KEY), nonce))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,8 @@ class Options:
     broker_output: Capacity | None = None
     gateway_intake: Capacity | None = None
     traced: bool = False
+    sealed: bool = False
+    """Whether the federation has a key."""
     tick_s: float = 0.0
 
 
@@ -117,6 +143,8 @@ class World:
         check_plan(plan)
         self.plan = plan
         self.options = options or Options()
+        if self.options.sealed:
+            self.options = replace(self.options, build=partial(build_sealed, plan))
         if plan.is_restless and self.options.build is build_node:
             self.options = replace(self.options, build=partial(build_restless, plan))
         self.clock = Clock()
@@ -208,7 +236,11 @@ class World:
 
     def move(self, gateway: str, to: str, number: int = 0) -> None:
         """Order a gateway to move a primary link, if it runs; whether it does, its trace says."""
-        self.gateways[gateway].order(encode_order(Order(number=number, move_to=GatewayId(to))))
+        mover = self.gateways[gateway]
+        order = encode_order(Order(number=number, move_to=GatewayId(to)))
+        if self.options.sealed:
+            order = seal_request(FEDERATION_KEY, layout.order(mover.id, OPERATOR), mover.epoch, number + 1, order)
+        mover.order(order)
 
     def _publish(self, plan: PublicationPlan) -> None:
         publisher = self.publishers[plan.publisher]

@@ -1,0 +1,40 @@
+"""What a node is built of: the configuration and the plugins of one gateway, as its core sees them."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from mqloom.core.counters import Counters
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, SubscribeRequest
+from mqloom.gateway.sealing import SealParts
+from mqloom.gateway.subscribers import Standing
+
+
+def admit_all(request: SubscribeRequest) -> str | None:
+    """Admit everybody: what a gateway does without an admission plugin."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParts:
+    """What a node is built of. The epoch must be larger than at any earlier start of this gateway."""
+
+    gateway: GatewayId
+    epoch: int
+    neighbours: Sequence[GatewayId]
+    matcher: Matcher
+    overlay: Overlay
+    codecs: Sequence[CodecChoice]
+    agents: Sequence[Agent] = ()
+    admit: Callable[[SubscribeRequest], str | None] = admit_all
+    peers: Collection[GatewayId] = ()
+    """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
+    shows_links: bool = False
+    """Whether the links are shown on our own broker, for people."""
+    standing: Sequence[Standing] = ()
+    federate: Sequence[str] = ()
+    """What is republished here for plain clients, whatever they are known to want."""
+    data: Sequence[str] = ("#",)
+    counters: Counters = field(default_factory=Counters)
+    seals: SealParts | None = None
+    """None: the federation has no key, and whoever can write to link topics is believed."""
