@@ -137,6 +137,16 @@ def place(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/place"
 
 
+def interest(gateway: GatewayId) -> str:
+    """Return the topic on which an adapter keeps what plain clients subscribe to (retained)."""
+    return f"{_of(gateway)}/interest"
+
+
+def interest_read(gateway: GatewayId) -> str:
+    """Return the topic by which an adapter learns that it has read what it kept."""
+    return f"{_of(gateway)}/interest/read"
+
+
 def all_status() -> str:
     """Return the topic filter by which a client finds the gateway beside its broker."""
     return f"{ROOT}/+/status"

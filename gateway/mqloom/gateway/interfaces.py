@@ -337,6 +337,19 @@ class BrokerAdapter(Protocol):
         ...
 
 
+@runtime_checkable
+class InterestAdapter(BrokerAdapter, Protocol):
+    """An adapter of a broker that tells what its plain clients subscribe to. One that cannot has no `watch`."""
+
+    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+        """Have `learned` called, in the event loop, with all their topic filters, whenever they may have changed.
+
+        Called once, before `start`. What is learned before `start` returns is announced before the gateway says that it
+        has told everything; so an adapter that has kept what it knew tells that first.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterKind:
     """A broker adapter that the configuration can choose by name; built with the address it serves."""

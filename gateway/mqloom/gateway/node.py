@@ -279,6 +279,10 @@ class Node:
                 self._traffic.heard(sender)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
+        if message.key.gateway == self.gateway:  # else one that has ended would go round for ever, the end behind it
+            text = f"{sender} announced {message.key}, which is ours: is there a cycle in the primary network?"
+            self._journal.refuse("subscriptions_refused", "cycle", text)
+            return
         try:
             subscription = Subscription.parse(message.topics, message.where)
         except (FilterError, TopicError) as error:

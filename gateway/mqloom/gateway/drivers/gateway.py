@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
@@ -38,6 +38,7 @@ from mqloom.core.events import (
     Asked,
     Event,
     FramesReceived,
+    InterestLearned,
     LocallyPublished,
     Ordered,
     Parked,
@@ -58,7 +59,7 @@ from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions
-from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.node import Node
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class GatewayDriver:
 
     async def run(self) -> None:
         """Run until `stop`, or until our own mistake: then raises it."""
+        if isinstance(self._adapter, InterestAdapter):
+            self._adapter.watch(self._gateway, self._learned)
         await self._adapter.start()
         try:
             self._open()
@@ -224,6 +227,9 @@ class GatewayDriver:
     def _look_whether_ready(self) -> None:
         if self._is_served() and self._intake is not None and self._intake.connection.is_up:
             self.ready.set()
+
+    def _learned(self, filters: Collection[str]) -> None:
+        self._handle(InterestLearned(filters=tuple(filters)))
 
     def _parked(self, neighbour: GatewayId, parked: list[Parked]) -> None:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))

@@ -1,0 +1,159 @@
+"""What the plain MQTT clients of one broker subscribe to, gathered from what the broker tells of each of them.
+
+A client's subscriptions live as long as its session: one that connects clean begins with none, one that leaves takes
+them along if its session was clean, and else they stay until the session ends. Of a client of which only subscriptions
+were heard it is not known how it connected: they stay.
+
+At most KNOWN_MAX subscriptions are known; further ones are passed over, and `overlooked` counts them. Our own clients,
+named mqloom-..., do not count.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mqloom.core.errors import RecordError
+
+KNOWN_MAX: Final = 100_000
+"""Subscriptions of all plain clients of a broker."""
+
+KEPT_BYTES_MAX: Final = 1024 * 1024
+"""A larger record of what clients want is neither written nor read."""
+
+OURS: Final = "mqloom-"
+"""How the names of our own clients begin."""
+
+VERSION: Final = 1
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client: whether its subscriptions end when it leaves, and what they are, in their order."""
+
+    clean: bool = False
+    filters: dict[str, None] = field(default_factory=dict)
+
+
+class _KeptClient(Struct):
+    """One client, written down."""
+
+    clean: bool
+    filters: list[str]
+
+
+class _Kept(Struct, kw_only=True):
+    """All clients, written down."""
+
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)] = VERSION
+    clients: dict[str, _KeptClient]
+
+
+class PlainClients:
+    """The plain clients of one broker."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, _Client] = {}
+        self._wanted: Counter[str] = Counter()
+        self._count = 0
+        self.overlooked = 0
+        """How many subscriptions were passed over because too many are known."""
+
+    def connected(self, client: str, *, clean: bool) -> None:
+        """A client connected; clean, it has no subscriptions yet."""
+        if client.startswith(OURS):
+            return
+        if clean:
+            self.ended(client)
+        known = self._clients.get(client)
+        if known is not None:
+            known.clean = clean
+        elif len(self._clients) < KNOWN_MAX:
+            self._clients[client] = _Client(clean)
+
+    def subscribed(self, client: str, text: str) -> None:
+        """A client subscribed, perhaps once more."""
+        if client.startswith(OURS):
+            return
+        known = self._clients.setdefault(client, _Client())
+        if text in known.filters:
+            return
+        if self._count >= KNOWN_MAX:
+            self.overlooked += 1
+            return
+        known.filters[text] = None
+        self._wanted[text] += 1
+        self._count += 1
+
+    def unsubscribed(self, client: str, text: str) -> None:
+        """A client unsubscribed."""
+        known = self._clients.get(client)
+        if known is not None and text in known.filters:
+            del known.filters[text]
+            self._forget([text])
+
+    def left(self, client: str) -> None:
+        """A client's connection ended."""
+        known = self._clients.get(client)
+        if known is not None and (known.clean or not known.filters):
+            self.ended(client)
+
+    def ended(self, client: str) -> None:
+        """A client's session ended."""
+        known = self._clients.pop(client, None)
+        if known is not None:
+            self._forget(known.filters)
+
+    def knows(self, client: str) -> bool:
+        """Whether a client of this name is known."""
+        return client in self._clients
+
+    def has(self, client: str, text: str) -> bool:
+        """Whether a client has subscribed to this."""
+        return client in self._clients and text in self._clients[client].filters
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """All that is wanted, each once, in the order of their names."""
+        return tuple(sorted(self._wanted))
+
+    def encode(self) -> bytes:
+        """Return what is known, to be kept; nothing if it is too much."""
+        clients = {
+            name: _KeptClient(client.clean, list(client.filters))
+            for name, client in self._clients.items()
+            if client.filters
+        }
+        data = msgspec.json.encode(_Kept(clients=clients))
+        return data if len(data) <= KEPT_BYTES_MAX else b""
+
+    def restore(self, data: bytes) -> None:
+        """Know again what was kept; raises RecordError. What is known already stays."""
+        if len(data) > KEPT_BYTES_MAX:
+            raise RecordError(f"{len(data)} bytes, the bound is {KEPT_BYTES_MAX}")
+        try:
+            kept = msgspec.json.decode(data, type=_Kept)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RecordError(str(error)) from None
+        for name, client in kept.clients.items():
+            if name not in self._clients:
+                for text in client.filters:
+                    self.subscribed(name, text)
+                if name in self._clients:
+                    self._clients[name].clean = client.clean
+
+    def check(self) -> None:
+        """State the invariants."""
+        filters = [text for client in self._clients.values() for text in client.filters]
+        assert self._wanted == Counter(filters)
+        assert self._count == len(filters) <= KNOWN_MAX
+
+    def _forget(self, filters: Collection[str]) -> None:
+        for text in filters:
+            self._wanted[text] -= 1
+            if not self._wanted[text]:
+                del self._wanted[text]
+        self._count -= len(filters)
