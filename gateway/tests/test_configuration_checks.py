@@ -207,6 +207,18 @@ BROKEN = {
         ),
         "plugins.settings.topic_template_codec: templates#1: '{a:txt}': there is no type 'txt'; did you mean 'text'?",
     ),
+    "certificates without TLS": (
+        changed("port = 1884", "port = 1884\ntls_ca = 'ca.pem'"),
+        "brokers#2.tls_ca: only with `tls = true`",
+    ),
+    "a key without a certificate": (
+        changed("port = 1884", "port = 1884\ntls = true\ntls_key = 'us.key'"),
+        "brokers#2.tls_key: a key needs a `tls_certificate` with it",
+    ),
+    "TLS with the embedded broker": (
+        changed("port = 1884", "port = 1884\ntls = true\nadapter = 'amqtt'"),
+        "brokers#2.tls: the embedded broker speaks no TLS; it listens on one machine, for trying things out",
+    ),
     "a client that there is not": (
         changed(DATA, f"{DATA}\nmqtt_client = 'pahoo'"),
         "federation.mqtt_client: there is no 'pahoo'; did you mean 'paho'?",
@@ -250,6 +262,19 @@ def test_a_bad_filter_is_pointed_at(tmp_path: Path) -> None:
     assert place == "subscriptions#1.where, column 10:"
     assert text.strip() == "symbol = = 'YHOO'"
     assert pointer.index("^") - text.index("symbol") == 9
+
+
+def test_certificates_that_are_not_there_or_none_are_told_with_their_path(tmp_path: Path) -> None:
+    text = changed("port = 1884", "port = 1884\ntls = true\ntls_ca = 'ca.pem'\ntls_certificate = '{gateway}.pem'")
+    assert problems_of(tmp_path, text) == [f"brokers#2.tls: {tmp_path}/ca.pem: no such file or directory"]
+    (tmp_path / "ca.pem").write_text("junk")
+    (problem,) = problems_of(tmp_path, text)
+    assert problem.startswith(f"brokers#2.tls: {tmp_path}/ca.pem: holds no certificate of an authority in PEM")
+    without = text.replace("tls_ca = 'ca.pem'\n", "")
+    assert problems_of(tmp_path, without) == []  # no gateway's certificate is here: it may be on another machine
+    (tmp_path / "london.pem").write_text("junk")
+    (problem,) = problems_of(tmp_path, without)
+    assert problem.startswith(f"brokers#2.tls: {tmp_path}/london.pem: are no certificate and its key in PEM")
 
 
 def test_an_adapter_that_nobody_offers_is_told(tmp_path: Path) -> None:

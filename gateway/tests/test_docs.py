@@ -91,6 +91,8 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
         return f"`{field.default_factory()}`"
     if field.default is msgspec.NODEFAULT:
         return "required"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
     return f'`"{field.default}"`' if isinstance(field.default, str) else f"`{field.default}`"
 
 

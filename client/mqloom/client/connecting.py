@@ -37,6 +37,7 @@ from mqloom.client.vocabulary import (
     Woke,
 )
 from mqloom.core.errors import BrokerError
+from mqloom.core.tls import tls_context, tls_problem
 
 Show = Callable[[Deliver | Tell | Note], bool]
 """Shows the user something; returns whether the user wants more."""
@@ -142,7 +143,8 @@ class Connection:
                     raise BrokerError(self.login.address, problem) from error
             except (OSError, ValueError) as error:
                 self._leave()
-                raise BrokerError(self.login.address, f"cannot be reached ({error})") from error
+                problem = tls_problem(error) if isinstance(error, OSError) else ""
+                raise BrokerError(self.login.address, problem or f"cannot be reached ({error})") from error
             else:
                 return
             time.sleep(TRY_AGAIN_S)
@@ -192,6 +194,9 @@ def _paho_client(login: BrokerLogin, mqtt_client_id: str, *, clean_session: bool
     client.reconnect_delay_set(1, RECONNECT_S_MAX)
     if login.username:
         client.username_pw_set(login.username, login.password or None)
+    if login.tls is not None:
+        client.tls_set_context(tls_context(login.tls))
+        client.tls_insecure_set(not login.tls.check_hostname)
     return client
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
+from mqloom.core.tls import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class BrokerLogin:
     port: int
     username: str = ""
     password: str = ""
+    tls: TlsFiles | None = None
 
     @property
     def address(self) -> str:
@@ -30,6 +32,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--port", type=whole_number(65_535), default=1883, help="and on which port (%(default)s)")
     group.add_argument("--username", default="", metavar="NAME", help="log in under this name")
     group.add_argument("--password-env", default="", metavar="VARIABLE", help="take the password from this variable")
+    group.add_argument("--tls", action="store_true", help="use TLS, and trust whom the system trusts")
+    group.add_argument("--tls-ca", default="", metavar="FILE", help="use TLS, and trust these authorities instead")
+    group.add_argument("--tls-certificate", default="", metavar="FILE", help="use TLS, and show this certificate")
+    group.add_argument("--tls-key", default="", metavar="FILE", help="its key, if that is in another file")
+    group.add_argument("--tls-any-hostname", action="store_true", help="do not compare --host with the certificate")
 
 
 def login_of(arguments: argparse.Namespace) -> BrokerLogin:
@@ -40,4 +47,17 @@ def login_of(arguments: argparse.Namespace) -> BrokerLogin:
     if variable and not arguments.username:
         raise LocalError("--password-env: a password needs a --username")
     password = os.environ[variable] if variable else ""
-    return BrokerLogin(arguments.host, arguments.port, arguments.username, password)
+    return BrokerLogin(arguments.host, arguments.port, arguments.username, password, _tls_of(arguments))
+
+
+def _tls_of(arguments: argparse.Namespace) -> TlsFiles | None:
+    if arguments.tls_key and not arguments.tls_certificate:
+        raise LocalError("--tls-key: a key needs a --tls-certificate")
+    if not (arguments.tls or arguments.tls_ca or arguments.tls_certificate):
+        return None
+    return TlsFiles(
+        ca=arguments.tls_ca,
+        certificate=arguments.tls_certificate,
+        key=arguments.tls_key,
+        check_hostname=not arguments.tls_any_hostname,
+    )

@@ -5,8 +5,9 @@ import os
 from functools import partial
 
 from mqloom.core.counters import Counters
-from mqloom.core.errors import ConfigurationError
+from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.ids import GatewayId
+from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
@@ -121,4 +122,10 @@ def _address(configuration: Configuration, broker: BrokerTable, visitor: Gateway
         except KeyError:
             problem = f"broker {broker.id!r}: the environment variable {variable} is not set"
             raise ConfigurationError(configuration.source, (problem,)) from None
-    return BrokerAddress(broker.host, broker.port, username, password)
+    tls = broker.tls_files(configuration.folder, visitor or broker.id)
+    if tls is not None:
+        try:
+            tls_context(tls)
+        except LocalError as error:
+            raise ConfigurationError(configuration.source, (f"broker {broker.id!r}: {error}",)) from None
+    return BrokerAddress(broker.host, broker.port, username, password, tls)

@@ -10,6 +10,8 @@ from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
+from mqloom.core.tls import TlsFiles
+from mqloom.core.topics import encode_id
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
 
 GATEWAY_MARK: Final = "{gateway}"
@@ -54,6 +56,11 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     password_env: str = ""
     link_username: str = ""
     link_password_env: str = ""
+    tls: bool = False
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_check_hostname: bool = True
     federate: list[str] = field(default_factory=list)
     overlay_settings: dict[str, object] = field(default_factory=dict)
     metrics_port: PortOrNone = 0
@@ -68,6 +75,21 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
         if not self.link_username:
             return self.password_env
         return self.link_password_env.replace(GATEWAY_MARK, re.sub(r"[^A-Z0-9_]", "_", visitor.upper()))
+
+    def tls_files(self, folder: Path, visitor: GatewayId) -> TlsFiles | None:
+        """The certificates with which a gateway comes to this broker; None: without TLS."""
+
+        def path(text: str) -> str:
+            return str(folder / text.replace(GATEWAY_MARK, encode_id(visitor))) if text else ""
+
+        if not self.tls:
+            return None
+        return TlsFiles(
+            ca=path(self.tls_ca),
+            certificate=path(self.tls_certificate),
+            key=path(self.tls_key),
+            check_hostname=self.tls_check_hostname,
+        )
 
 
 class LinkTable(Struct, frozen=True, kw_only=True):

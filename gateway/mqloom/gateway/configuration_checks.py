@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from mqloom.core.errors import FilterError, PluginError, TopicError
+from mqloom.core.errors import FilterError, LocalError, PluginError, TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.subscription import Subscription
+from mqloom.core.tls import tls_context
 from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
 from mqloom.gateway.configuration import (
+    GATEWAY_MARK,
     BrokerTable,
     CodecTable,
     Configuration,
@@ -162,6 +164,7 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         if not sound:  # a default in the place of a mistake would lead to wrong conclusions
             continue
         yield from _login_problems(place, broker)
+        yield from _tls_problems(draft, place, broker)
         address = (broker.host.lower(), broker.port)
         if address in addresses:
             yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
@@ -182,6 +185,28 @@ def _login_problems(place: str, broker: BrokerTable) -> Iterator[str]:
         yield f"{place}.password_env: a password needs a `username` with it"
     if broker.link_password_env and not broker.link_username:
         yield f"{place}.link_password_env: a password needs a `link_username` with it"
+
+
+def _tls_problems(draft: Draft, place: str, broker: BrokerTable) -> Iterator[str]:
+    """Certificates of other gateways may be on other machines; all else must be here, and right."""
+    keys = [key for key in ("tls_ca", "tls_certificate", "tls_key") if getattr(broker, key)]
+    if keys and not broker.tls:
+        yield f"{place}.{keys[0]}: only with `tls = true`"
+        return
+    if broker.tls_key and not broker.tls_certificate:
+        yield f"{place}.tls_key: a key needs a `tls_certificate` with it"
+        return
+    if broker.tls and broker.adapter == "amqtt":
+        yield f"{place}.tls: the embedded broker speaks no TLS; it listens on one machine, for trying things out"
+    files = broker.tls_files(draft.folder, broker.id)
+    if files is None:
+        return
+    if GATEWAY_MARK in broker.tls_certificate + broker.tls_key and not Path(files.certificate).exists():
+        files = replace(files, certificate="", key="")
+    try:
+        tls_context(files)
+    except LocalError as error:
+        yield f"{place}.tls: {error}"
 
 
 def _ids(draft: Draft) -> tuple[list[GatewayId], bool]:

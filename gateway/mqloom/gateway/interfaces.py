@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.publication import Publication
 from mqloom.core.subscription import Subscription
+from mqloom.core.tls import TlsFiles
 
 Attributes = Mapping[str, object]
 Settings = Mapping[str, object]
@@ -323,6 +324,7 @@ class BrokerAddress:
     port: int
     username: str = ""
     password: str = ""
+    tls: TlsFiles | None = None
 
 
 class BrokerAdapter(Protocol):

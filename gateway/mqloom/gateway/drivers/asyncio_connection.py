@@ -27,7 +27,7 @@ from mqloom.gateway.drivers import packets
 from mqloom.gateway.drivers.backlog import Backlog
 from mqloom.gateway.drivers.mqtt import HOPELESS, INVALID, LEAVE_S_MAX, SHORT_S, ConnectionPlan, Received, Token
 from mqloom.gateway.drivers.packets import Answer
-from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol
+from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol, absence, secure
 from mqloom.gateway.drivers.session import Session
 
 Then = Callable[[], None]
@@ -79,7 +79,7 @@ class AsyncioConnection:
             try:
                 session = await self._connect()
             except OSError as error:
-                self._fell(f"it does not answer ({error or 'in time'})")
+                self._fell(absence(self._plan.address, error))
             else:
                 try:
                     problem = await asyncio.shield(session.ended)
@@ -99,7 +99,7 @@ class AsyncioConnection:
             return Session(self._plan, self._version, self._connections, self)
 
         async with asyncio.timeout(ANSWER_S_MAX):
-            _, session = await self._loop.create_connection(build, address.host, address.port)
+            _, session = await self._loop.create_connection(build, address.host, address.port, ssl=secure(address))
         self._opening = session
         return session
 

@@ -8,7 +8,9 @@ is in doubt another client takes the place of the one before.
 """
 
 import asyncio
+import contextlib
 import logging
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,8 +22,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from mqloom.core.errors import TopicError
+from mqloom.core.errors import LocalError, TopicError
 from mqloom.core.limits import IN_FLIGHT_MAX, LINK_QUEUE_MAX, PENDING_MAX, RECONNECT_S_MAX
+from mqloom.core.tls import load_files
 from mqloom.core.topics import check_topic
 from mqloom.gateway.drivers.backlog import Backlog
 from mqloom.gateway.drivers.mqtt import (
@@ -35,7 +38,7 @@ from mqloom.gateway.drivers.mqtt import (
     Received,
     Token,
 )
-from mqloom.gateway.drivers.protocols import MQTT_5, Backoff, BrokerLimits, SpokenProtocol
+from mqloom.gateway.drivers.protocols import MQTT_5, Backoff, BrokerLimits, SpokenProtocol, absence, secure
 
 UNSUPPORTED = "Unsupported protocol version"
 """paho's name for both ways to refuse a version."""
@@ -78,6 +81,7 @@ class PahoConnection:
         self._was_crowded = False
         self._beginning: asyncio.Task[None] | None = None
         self._client: paho.Client | None = None
+        self._context: ssl.SSLContext | None = None
 
     def _build(self) -> paho.Client:
         plan = self._plan
@@ -95,6 +99,10 @@ class PahoConnection:
             client.username_pw_set(plan.address.username, plan.address.password or None)
         if plan.will is not None:
             client.will_set(plan.will[0], plan.will[1], qos=1, retain=True)
+        self._context = secure(plan.address)
+        if plan.address.tls is not None and self._context is not None:
+            client.tls_set_context(self._context)
+            client.tls_insecure_set(not plan.address.tls.check_hostname)
         client.on_connect = self._on_connect
         client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
@@ -111,11 +119,11 @@ class PahoConnection:
         while True:
             try:
                 self._version = await self._spoken.find()
+                self._client = self._build()
             except OSError as error:
-                self._fell(f"it does not answer ({error or 'in time'})")
+                self._fell(absence(self._plan.address, error))
                 await asyncio.sleep(self._backoff.next_s())
             else:
-                self._client = self._build()
                 self._start(self._client)
                 return
 
@@ -315,6 +323,9 @@ class PahoConnection:
         self._is_answered = False
 
     def _wait_by_lot(self, client: paho.Client) -> None:
+        if self._context is not None and self._plan.address.tls is not None:
+            with contextlib.suppress(LocalError):  # being replaced right now; those of before are tried, then
+                load_files(self._context, self._plan.address.tls)
         wait_s = self._backoff.next_s()
         client.reconnect_delay_set(wait_s, wait_s)  # type: ignore[arg-type] # paho takes fractions, too
 

@@ -51,7 +51,7 @@ class Peers:
         """Connect to the broker of a gateway, and stay connected."""
         address = self._address_of(peer)
         if address is None:
-            self._log.warning("no link to %s: the password for its broker is not set here", peer)
+            self._log.warning("no link to %s: its password is not set here, or a certificate cannot be read", peer)
             return
         self.close(peer)
         self._alive[peer], self._epochs[peer] = True, 0

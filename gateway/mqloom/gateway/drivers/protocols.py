@@ -10,11 +10,14 @@ stands before it. So it is asked UNANSWERED_MAX times, and then 3.1.1 is tried o
 import asyncio
 import contextlib
 import random
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mqloom.core.errors import LocalError
 from mqloom.core.limits import ANSWER_S_MAX, RECONNECT_S_MAX, RECONNECT_S_MIN, UNANSWERED_MAX
+from mqloom.core.tls import tls_context, tls_problem
 from mqloom.gateway.drivers.mqtt import TOO_LARGE
 from mqloom.gateway.interfaces import BrokerAddress
 
@@ -58,10 +61,27 @@ class SpokenProtocol:
         self._known = 0
 
 
+def secure(address: BrokerAddress) -> ssl.SSLContext | None:
+    """Return with what to wrap a connection, from the files as they are now; raises OSError if they cannot be used."""
+    if address.tls is None:
+        return None
+    try:
+        return tls_context(address.tls)
+    except LocalError as error:
+        raise OSError(f"not tried: {error}") from None
+
+
+def absence(address: BrokerAddress, error: OSError) -> str:
+    """Return what to say of a broker to which there was no connection."""
+    if address.tls is not None and isinstance(error, ConnectionResetError):
+        return f"TLS with it fails: it ends the connection ({error}); does it accept our certificate?"
+    return tls_problem(error) or f"it does not answer ({error or 'in time'})"
+
+
 async def _ask(address: BrokerAddress) -> int:
     """Return which MQTT a broker speaks, or 0 if it does not say."""
     async with asyncio.timeout(ANSWER_S_MAX):
-        reader, writer = await asyncio.open_connection(address.host, address.port)
+        reader, writer = await asyncio.open_connection(address.host, address.port, ssl=secure(address))
         try:
             writer.write(QUESTION)
             answer = await reader.read(4)

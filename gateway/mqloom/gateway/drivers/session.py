@@ -9,6 +9,7 @@ import asyncio
 from typing import Protocol
 
 from mqloom.core.limits import ANSWER_S_MAX, WRITE_BYTES_MAX
+from mqloom.core.tls import tls_problem
 from mqloom.gateway.drivers import packets
 from mqloom.gateway.drivers.mqtt import KEEPALIVE_S, SESSION_S, ConnectionPlan, Received
 from mqloom.gateway.drivers.packets import Answer, PacketError
@@ -132,7 +133,9 @@ class Session(asyncio.Protocol):
         self._out.clear()
         self.waiting_bytes = 0
         if not self.ended.done():
-            self.ended.set_result(self._problem or f"the connection was lost ({error or 'closed by the broker'})")
+            problem = tls_problem(error) if isinstance(error, OSError) else ""
+            problem = self._problem or problem or f"the connection was lost ({error or 'closed by the broker'})"
+            self.ended.set_result(problem)
 
     # ---- what the owner does --------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from mqloom.core.ids import GatewayId
+from mqloom.core.tls import tls_context
 from mqloom.gateway.interfaces import BrokerAddress
 
 
@@ -31,6 +32,9 @@ class Visit:
         )
         if address.username:
             self.client.username_pw_set(address.username, address.password or None)
+        if address.tls is not None:
+            self.client.tls_set_context(tls_context(address.tls))
+            self.client.tls_insecure_set(not address.tls.check_hostname)
         self.client.connect_timeout = 2.0
         self.client.on_connect = self._on_connect
         self.client.on_connect_fail = self._on_connect_fail
@@ -50,7 +54,7 @@ class Visit:
             client.subscribe([(topic, 1) for topic in self._topics])
 
     def _on_connect_fail(self, _: paho.Client, __: object) -> None:
-        self._fail("it does not answer; is it running, and are `host` and `port` in the configuration right?")
+        self._fail("it does not answer; is it running, and are `host`, `port` and `tls` in the configuration right?")
 
     def _on_disconnect(
         self, _: paho.Client, __: object, ___: paho.DisconnectFlags, reason: ReasonCode, ____: Properties | None
