@@ -16,6 +16,8 @@ from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
 from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.reconfiguring import Reconfigured
+from mqloom.gateway.reloading import left_as_it_was
 from mqloom.gateway.subscribers import Standing
 
 logger = logging.getLogger(__name__)
@@ -23,27 +25,50 @@ logger = logging.getLogger(__name__)
 
 def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
     """Return the driver of one gateway, ready to run; must be called where an event loop runs."""
-    configuration, manager = federation.configuration, federation.manager
-    broker = configuration.broker(gateway)
-    counters = Counters()
+    return Assembly(federation, gateway).driver
 
-    def failed(plugin: str, hook: str, error: Exception) -> None:
-        counters.add("plugin_failures", plugin)
-        count = counters.value("plugin_failures", plugin)
-        if count & (count - 1) == 0:  # a plugin that always fails must not fill the log
-            text = "plugin %s: %s raised (%s so far)"
-            logger.error(text, plugin, hook, count, exc_info=error, extra={"gateway": gateway})
 
-    def admit(request: SubscribeRequest) -> str | None:
-        return manager.admit(request, failed)
+class Assembly:
+    """One gateway put together, so that it can be given another configuration while it runs."""
 
-    def sink(record: CounterRecord) -> None:
-        manager.record(record, failed)
+    def __init__(self, federation: Federation, gateway: GatewayId) -> None:
+        self._federation = self._begun_with = federation
+        self._gateway = gateway
+        self._counters = Counters()
+        configuration, manager = federation.configuration, federation.manager
+        broker = configuration.broker(gateway)
+        address = _address(configuration, broker)
+        for other in configuration.neighbours(gateway):  # better to fail now than when the link is opened
+            _address(configuration, configuration.broker(other), gateway)
+        self.driver = GatewayDriver(
+            self._build_node,
+            gateway,
+            manager.adapters()[broker.adapter].build(address),
+            Addresses(
+                address,
+                partial(_address_of, configuration, gateway),
+                MQTT_CLIENTS[configuration.federation.mqtt_client],
+            ),
+            configuration.federation.data,
+            self._sink,
+            ObservationPlan(
+                configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)
+            ),
+        )
 
-    neighbours = configuration.neighbours(gateway)
+    def reload(self, federation: Federation) -> list[str]:
+        """Let another configuration hold; return what of it must wait for a restart. Raises ConfigurationError."""
+        left = left_as_it_was(self._begun_with, federation, self._gateway)
+        changeable = _changeable(federation, self._gateway)
+        self._federation = federation
+        self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s)
+        return left
 
-    def build_node(epoch: int, now: float) -> Node:
-        codecs = manager.codecs()
+    def _build_node(self, epoch: int, now: float) -> Node:
+        configuration, manager = self._federation.configuration, self._federation.manager
+        gateway, broker = self._gateway, configuration.broker(self._gateway)
+        neighbours = configuration.neighbours(gateway)
+        changeable = _changeable(self._federation, gateway)
         parts = NodeParts(
             gateway=gateway,
             epoch=epoch,
@@ -54,33 +79,43 @@ def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
             ),
             peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
             shows_links=True,
-            codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
             agents=manager.agents(gateway),
-            admit=admit,
-            data=configuration.federation.data,
-            federate=broker.federate,
-            standing=[
-                Standing(table.topics, table.where, table.into)
-                for table in configuration.subscriptions
-                if table.broker == gateway
-            ],
-            counters=counters,
+            admit=self._admit,
+            codecs=changeable.codecs,
+            data=changeable.data,
+            federate=changeable.federate,
+            standing=changeable.standing,
+            counters=self._counters,
         )
         return Node(parts, now)
 
-    address = _address(configuration, broker)
-    for other in neighbours:  # better to fail now than when the link is opened
-        _address(configuration, configuration.broker(other), gateway)
-    return GatewayDriver(
-        build_node,
-        gateway,
-        manager.adapters()[broker.adapter].build(address),
-        Addresses(
-            address, partial(_address_of, configuration, gateway), MQTT_CLIENTS[configuration.federation.mqtt_client]
-        ),
-        configuration.federation.data,
-        sink,
-        ObservationPlan(configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)),
+    def _admit(self, request: SubscribeRequest) -> str | None:
+        return self._federation.manager.admit(request, self._failed)
+
+    def _sink(self, record: CounterRecord) -> None:
+        self._federation.manager.record(record, self._failed)
+
+    def _failed(self, plugin: str, hook: str, error: Exception) -> None:
+        self._counters.add("plugin_failures", plugin)
+        count = self._counters.value("plugin_failures", plugin)
+        if count & (count - 1) == 0:  # a plugin that always fails must not fill the log
+            text = "plugin %s: %s raised (%s so far)"
+            logger.error(text, plugin, hook, count, exc_info=error, extra={"gateway": self._gateway})
+
+
+def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
+    """Return what of a configuration may change while the gateway runs."""
+    configuration = federation.configuration
+    codecs = federation.manager.codecs()
+    return Reconfigured(
+        codecs=[(table.topics, *(codecs[name] for name in table.names)) for table in configuration.codecs],
+        standing=[
+            Standing(table.topics, table.where, table.into)
+            for table in configuration.subscriptions
+            if table.broker == gateway
+        ],
+        federate=configuration.broker(gateway).federate,
+        data=configuration.federation.data,
     )
 
 

@@ -56,6 +56,7 @@ class Clients:
         self._flushes = flushes
         self._journal = journal
         self._number = 0
+        self._standing: dict[Standing, SubscriptionKey] = {}
         self._effects: list[PublishLocally] = []
 
     def record(self, client: ClientId, data: bytes, now: float) -> None:
@@ -114,8 +115,16 @@ class Clients:
         """Begin the subscriptions of the configuration."""
         for each in standing:
             key = self.next_key()
-            if self._routes.add(key, Subscription.parse(each.topics, each.where), None):
+            if each not in self._standing and self._routes.add(key, Subscription.parse(each.topics, each.where), None):
+                self._standing[each] = key
                 self._subscribers.begin_standing(each, key)
+
+    def change(self, terms: Terms, standing: Sequence[Standing], now: float) -> None:
+        """Serve clients under other conditions from now on, and have other subscriptions of the configuration."""
+        self._terms = terms
+        self.start(standing)
+        gone = [each for each in self._standing if each not in standing]
+        self._flushes.close([self._standing.pop(each) for each in gone], now)
 
     def expire(self, now: float) -> None:
         """End what was not renewed."""

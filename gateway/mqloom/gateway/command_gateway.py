@@ -6,10 +6,13 @@ import logging
 import signal
 from pathlib import Path
 
+from mqloom.core.errors import MQLoomError
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.assembly import build_driver
+from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.command_options import add_configuration
 from mqloom.gateway.configuration_checks import load_federation
+
+logger = logging.getLogger(__name__)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +23,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run until a signal ends it."""
+    """Run until a signal ends it; SIGHUP has it read its configuration again."""
     configure_logging(verbose=arguments.verbose)
     asyncio.run(_run(arguments.configuration, GatewayId(arguments.name)))
     return 0
 
 
 async def _run(path: Path, gateway: GatewayId) -> None:
-    driver = build_driver(load_federation(path), gateway)
+    assembly = Assembly(load_federation(path), gateway)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, driver.stop)
-    await driver.run()
+        loop.add_signal_handler(number, assembly.driver.stop)
+    wanted = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, wanted.set)
+    reloads = asyncio.create_task(_reload_when_told(wanted, assembly, path, gateway))
+    try:
+        await assembly.driver.run()
+    finally:
+        reloads.cancel()
+        await asyncio.gather(reloads, return_exceptions=True)
+
+
+async def _reload_when_told(wanted: asyncio.Event, assembly: Assembly, path: Path, gateway: GatewayId) -> None:
+    """Read the configuration again each time; told more than once meanwhile, once more."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        await reload(assembly, path, gateway)
+
+
+async def reload(assembly: Assembly, path: Path, gateway: GatewayId) -> None:
+    """Read the configuration again beside the gateway's work, and let it hold; a mistake in it changes nothing."""
+    log = logging.LoggerAdapter(logger, {"gateway": gateway})
+    try:
+        left = assembly.reload(await asyncio.to_thread(load_federation, path))
+    except Exception as error:  # whatever is wrong with what somebody has just written must not end the gateway
+        log.error("the configuration is not changed: %s", error, exc_info=not isinstance(error, MQLoomError))
+        return
+    for place in left:
+        log.warning("%s is changed, but stays as it was until the gateway is started again", place)
+    log.info("the configuration %s was read again, and holds", path)
 
 
 def configure_logging(*, verbose: bool) -> None:

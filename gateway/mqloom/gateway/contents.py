@@ -30,6 +30,11 @@ class Contents:
             self._decoders = self._build()
         return [self._decode(publication) for publication in publications]
 
+    def change(self, choices: Sequence[CodecChoice]) -> None:
+        """Let other codecs read from now on."""
+        self._choices = choices
+        self._decoders = self._build()
+
     def _build(self) -> list[tuple[str, list[Decoder]]]:
         return [(topics, [self._decoder(codec) for codec in codecs]) for topics, *codecs in self._choices]
 

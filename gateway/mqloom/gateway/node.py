@@ -71,6 +71,7 @@ from mqloom.gateway.plain_interest import PlainInterest
 from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
 from mqloom.gateway.reception import Reception
+from mqloom.gateway.reconfiguring import Reconfigured, reconfigure
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.sealing import Sealing
 from mqloom.gateway.soft_links import SoftLinks
@@ -104,7 +105,7 @@ class Node:
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
         self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
-        contents = Contents(parts.codecs, self._journal, self._routes.mentions)
+        self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
         self._traffic = Traffic(
             gateway=parts.gateway,
@@ -115,7 +116,7 @@ class Node:
             routes=self._routes,
             matcher=parts.matcher,
             overlay=self._overlay,
-            contents=contents,
+            contents=self._contents,
             subscribers=self._subscribers,
             journal=self._journal,
         )
@@ -164,9 +165,9 @@ class Node:
         self._effects: list[Effect] = []
         self._wake_at: float | None = None
 
-    def handle(self, event: Event, now: float) -> list[Effect]:
+    def handle(self, event: Event | Reconfigured, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
-        if self.sealing is None:
+        if self.sealing is None or isinstance(event, Reconfigured):
             self._take(event, now)
         else:
             opened = self.sealing.opened(event, now)
@@ -176,7 +177,7 @@ class Node:
                 self._take(opened, now)
         return self._finish(now)
 
-    def _take(self, event: Event, now: float) -> None:
+    def _take(self, event: Event | Reconfigured, now: float) -> None:
         match event:
             case FramesReceived():
                 self._reception.receive(event, now)
@@ -190,6 +191,8 @@ class Node:
                 self._wake(now)
             case Started():
                 self._start(now)
+            case Reconfigured():
+                self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
             case Asked() | InterestLearned() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
                 self._read(event, now)
             case _:

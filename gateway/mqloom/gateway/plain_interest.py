@@ -49,6 +49,11 @@ class PlainInterest:
         self._always = frozenset(always)
         self.learned(self._learned, now)
 
+    def change(self, data: Sequence[str], always: Collection[str], now: float) -> None:
+        """Other topics are data now, and other filters are always wanted."""
+        self._data = data
+        self.start(always, now)
+
     def learned(self, filters: Collection[str], now: float) -> None:
         """Plain clients want this, and no more: begin what is new, then end what is gone behind what is under way."""
         self._learned = filters

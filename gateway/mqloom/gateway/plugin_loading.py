@@ -87,10 +87,13 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(spec.name)
     sys.modules[spec.name] = module  # dataclasses and pickling look their module up there
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[spec.name]
+        if before is not None:  # it was loaded before, and stays as it was
+            sys.modules[spec.name] = before
         raise
     return module

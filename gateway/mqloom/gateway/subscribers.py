@@ -128,7 +128,6 @@ class Subscribers:
     def forget(self, key: SubscriptionKey) -> Owner:
         """A subscription has ended: it delivers no more. Returns whose it was."""
         owner = self._owners.pop(key)
-        assert owner.client is not None or owner.is_plain
         if owner.client is not None:
             self._clients[owner.client].keys -= 1
             self.discard_idle(owner.client)

@@ -11,7 +11,8 @@ acknowledgements must still be read, and QoS 0 past the bound is dropped, and to
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mqloom.core.errors import TopicError
@@ -25,7 +26,16 @@ from mqloom.core.limits import (
 )
 from mqloom.gateway.drivers import packets
 from mqloom.gateway.drivers.backlog import Backlog
-from mqloom.gateway.drivers.mqtt import HOPELESS, INVALID, LEAVE_S_MAX, SHORT_S, ConnectionPlan, Received, Token
+from mqloom.gateway.drivers.mqtt import (
+    HOPELESS,
+    INVALID,
+    LEAVE_S_MAX,
+    SHORT_S,
+    ConnectionPlan,
+    Received,
+    Token,
+    TopicSubscription,
+)
 from mqloom.gateway.drivers.packets import Answer
 from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol, absence, secure
 from mqloom.gateway.drivers.session import Session
@@ -253,7 +263,8 @@ class AsyncioConnection:
             each.topic for each, reason in zip(self._plan.subscriptions, reasons, strict=False) if reason >= 0x80
         ]
         if not refused:
-            self._rose()
+            if not self._is_up:  # else they were changed
+                self._rose()
             return
         # Ask again later: an operator may be mending the broker's access list right now.
         self._fell(f"it does not let us subscribe to {', '.join(refused)}")
@@ -262,6 +273,12 @@ class AsyncioConnection:
     def _subscribe_again(self, connection: int) -> None:
         if self._session is not None and connection == self._connections and not self._is_up:
             self._session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+
+    def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
+        """Subscribe to these from now on, without a break."""
+        self._plan = replace(self._plan, subscriptions=subscriptions)
+        if self._session is not None:
+            self._session.write(packets.subscribe(self._next_packet(), subscriptions, self._version))
 
     def came(self, messages: list[Received]) -> None:
         """Messages have come."""

@@ -61,6 +61,7 @@ from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.node import Node
+from mqloom.gateway.reconfiguring import Reconfigured
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +125,7 @@ class GatewayDriver:
         """What is retained on our broker, by topic: it may lose its store."""
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
+        self._observer: Observer | None = None
 
     async def run(self) -> None:
         """Run until `stop`, or until our own mistake: then raises it."""
@@ -133,11 +135,20 @@ class GatewayDriver:
         try:
             self._open()
             outward = self._publish_report, self._is_served
-            async with Observer(self.node, self._epoch, self._sink, self._observation, *outward):
+            async with Observer(self.node, self._epoch, self._sink, self._observation, *outward) as self._observer:
                 await self._ended
         finally:
             await self._close()
             await self._adapter.stop()
+
+    def reconfigure(self, event: Reconfigured, telemetry_s: float) -> None:
+        """Let a configuration that was read again hold; connections stay as they are."""
+        self._handle(event)
+        if self._intake is not None and list(self._data) != list(event.data):
+            self._intake.change(event.data)
+        self._data = event.data
+        if self._observer is not None:
+            self._observer.telemetry_s = telemetry_s
 
     def stop(self) -> None:
         """Let `run` end."""
@@ -327,7 +338,7 @@ class GatewayDriver:
             return True
         return self._intake is not None and self._intake.connection.is_crowded
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: Event | Reconfigured) -> None:
         if self._ended.done():
             return
         try:

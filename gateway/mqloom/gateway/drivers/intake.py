@@ -50,10 +50,7 @@ class IntakeDriver:
             address=address,
             client_id=f"mqloom-{gateway}",
             clean_session=False,
-            subscriptions=[
-                TopicSubscription(topics, 1, no_local=True, retain_as_published=True, retained=RetainedMessages.NEVER)
-                for topics in data
-            ],
+            subscriptions=_subscriptions(data),
             on_messages=self._taken_in,
             on_up=self._opened,
             on_down=lambda problem: None,
@@ -65,6 +62,11 @@ class IntakeDriver:
         self.connection = connect(plan, log)
         self.connection.pause()
         self.connection.open()
+
+    def change(self, data: Sequence[str]) -> None:
+        """Other topics are data now. Of those that are not any more the broker may go on: it is acknowledged unread."""
+        self._data = data
+        self.connection.resubscribe(_subscriptions(data))
 
     def hold(self) -> None:
         """Hand nothing over."""
@@ -138,3 +140,10 @@ class IntakeDriver:
     def _is_ours(self, topic: str) -> bool:
         """Whether it is data still: the broker may remember a subscription of an earlier configuration."""
         return any(topic_matches(topics, topic) for topics in self._data)
+
+
+def _subscriptions(data: Sequence[str]) -> list[TopicSubscription]:
+    return [
+        TopicSubscription(topics, 1, no_local=True, retain_as_published=True, retained=RetainedMessages.NEVER)
+        for topics in data
+    ]

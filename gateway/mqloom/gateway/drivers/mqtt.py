@@ -153,6 +153,10 @@ class Connection(Protocol):
         """Call a function when all messages are handed over that have come by now; never, if the connection breaks."""
         ...
 
+    def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
+        """Subscribe to these from now on, without a break; what was subscribed to before may go on coming."""
+        ...
+
     def pause(self) -> None:
         """Hand nothing over, and acknowledge nothing, until `resume`."""
         ...

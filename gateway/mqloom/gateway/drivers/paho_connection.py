@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import paho.mqtt.client as paho
@@ -37,6 +38,7 @@ from mqloom.gateway.drivers.mqtt import (
     ConnectionPlan,
     Received,
     Token,
+    TopicSubscription,
 )
 from mqloom.gateway.drivers.protocols import MQTT_5, Backoff, BrokerLimits, SpokenProtocol, absence, secure
 
@@ -259,6 +261,12 @@ class PahoConnection:
         """Call a function when all messages are handed over that have come by now."""
         self._backlog.in_order(function)
 
+    def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
+        """Subscribe to these from now on, without a break."""
+        self._plan = replace(self._plan, subscriptions=subscriptions)
+        if self._client is not None and self._client.is_connected():
+            self._subscribe(self._client)
+
     def pause(self) -> None:
         """Hand nothing over, and acknowledge nothing, until `resume`."""
         self._backlog.pause()
@@ -404,7 +412,7 @@ class PahoConnection:
             self._subscribe(self._client)
 
     def _rose(self) -> None:
-        if not self._is_closing:
+        if not self._is_closing and not self._is_up:  # else the subscriptions were changed
             self._is_up = True
             self._up_since = self._loop.time()
             self._backoff.reset()

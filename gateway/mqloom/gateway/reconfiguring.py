@@ -1,0 +1,39 @@
+"""What of a running node can be changed: how payloads are read, what is data, and what is wanted by configuration.
+
+New subscriptions begin before those that are gone end, and these end behind what is under way, so that a filter that is
+changed has no gap. What clients have asked for is as it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mqloom.gateway.clients import Clients
+from mqloom.gateway.contents import Contents
+from mqloom.gateway.interfaces import CodecChoice
+from mqloom.gateway.plain_interest import PlainInterest
+from mqloom.gateway.subscribers import Standing
+
+if TYPE_CHECKING:
+    from mqloom.gateway.node import NodeParts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfigured:
+    """The configuration was read again: from now on this holds."""
+
+    codecs: Sequence[CodecChoice]
+    standing: Sequence[Standing]
+    federate: Sequence[str]
+    data: Sequence[str]
+
+
+def reconfigure(
+    event: Reconfigured, parts: "NodeParts", contents: Contents, clients: Clients, plain: PlainInterest, now: float
+) -> "NodeParts":
+    """Let it hold; return the node's parts as they are then."""
+    changed = replace(parts, codecs=event.codecs, standing=event.standing, federate=event.federate, data=event.data)
+    contents.change(event.codecs)
+    clients.change(changed, event.standing, now)
+    plain.change(event.data, event.federate, now)
+    return changed

@@ -1,0 +1,63 @@
+"""A configuration that was read again, beside the one a gateway runs with: what of it must wait for a restart."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.configuration_checks import Federation
+from mqloom.gateway.manager import LoadedPlugin
+
+RELOADED: Final = frozenset({"name", "data", "telemetry_s", "federate"})
+"""Keys of [federation] and of the gateway's [[brokers]] that hold at once, as do [[codecs]] and [[subscriptions]]."""
+
+BUILT_IN: Final = {
+    "mqloom_matcher": "matcher",
+    "mqloom_overlay": "overlay",
+    "mqloom_adapter": "broker adapter",
+    "mqloom_agent": "agent",
+}
+"""What a plugin offers that is part of a running gateway, by hook."""
+
+
+def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
+    """Return what differs from how the gateway began and cannot be changed while it runs, each with its place."""
+    before, after = old.configuration, new.configuration
+    places = [f"federation.{key}" for key in _differing(before.federation, after.federation)]
+    mine = after.broker(gateway)
+    places += [f"brokers.{key} of {gateway}" for key in _differing(before.broker(gateway), mine)]
+    others = {broker.id: broker for broker in before.brokers if broker.id != gateway}
+    now = {broker.id: broker for broker in after.brokers if broker.id != gateway}
+    places += [f"brokers: {each}" for each in sorted({*others, *now}) if others.get(each) != now.get(each)]
+    if sorted(sorted(link.between) for link in before.links) != sorted(sorted(link.between) for link in after.links):
+        places.append("links")
+    return [*places, *_plugins(old, new)]
+
+
+def _differing(old: Struct, new: Struct) -> Iterator[str]:
+    for field in msgspec.structs.fields(old):
+        if field.name not in RELOADED and getattr(old, field.name) != getattr(new, field.name):
+            yield field.encode_name
+
+
+def _plugins(old: Federation, new: Federation) -> Iterator[str]:
+    """Yield the plugins that came, went or have other settings, and offer what is built in."""
+    before, after = _by_name(old), _by_name(new)
+    for name in sorted({*before, *after}):
+        if before.get(name) == after.get(name):
+            continue
+        hooks = {*before.get(name, ((), {}))[0], *after.get(name, ((), {}))[0]}
+        for hook, what in BUILT_IN.items():
+            if hook in hooks:
+                yield f"plugins: the {what} of {name}"
+
+
+def _by_name(federation: Federation) -> dict[str, tuple[tuple[str, ...], Mapping[str, object]]]:
+    settings = federation.configuration.plugins.settings
+
+    def signature(plugin: LoadedPlugin) -> tuple[tuple[str, ...], Mapping[str, object]]:
+        return plugin.hooks, settings.get(plugin.name, {})
+
+    return {plugin.name: signature(plugin) for plugin in federation.manager.plugins}

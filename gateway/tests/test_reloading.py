@@ -1,0 +1,82 @@
+"""What of a configuration must wait for a restart is named; all else holds at once."""
+
+from pathlib import Path
+
+import pytest
+
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.configuration_checks import Federation, load_federation
+from mqloom.gateway.reloading import left_as_it_was
+
+WEST = GatewayId("west")
+TEXT = """
+[federation]
+name = "two"
+data = ["stocks/#"]
+[[brokers]]
+id = "west"
+[[brokers]]
+id = "east"
+port = 1884
+[[links]]
+between = ["west", "east"]
+[[subscriptions]]
+broker = "west"
+topics = "stocks/#"
+into = "hot"
+[plugins.settings.tree_overlay]
+strategy = "S0"
+[plugins.settings.allow_list]
+clients = ["*"]
+"""
+AGENT = """
+from mqloom.gateway.hookspecs import hookimpl
+
+class Quiet:
+    name = "quiet"
+    def handle(self, event, now):
+        return []
+
+@hookimpl
+def mqloom_agent():
+    return Quiet()
+"""
+
+
+def read(folder: Path, text: str = TEXT) -> Federation:
+    path = folder / "federation.toml"
+    path.write_text(text)
+    return load_federation(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        ('name = "two"', 'name = "both"', []),
+        ("stocks/#", "stocks/+", []),
+        ('data = ["stocks/#"]', 'data = ["stocks/#", "more"]\ntelemetry_s = 3', []),
+        ('into = "hot"', 'into = "cold"', []),
+        ('id = "west"', 'id = "west"\nfederate = ["stocks/#"]', []),
+        ('clients = ["*"]', 'clients = ["a*"]', []),
+        ('between = ["west", "east"]', 'between = ["east", "west"]', []),
+        ('data = ["stocks/#"]', 'data = ["stocks/#"]\nmatcher = "scan"', ["federation.matcher"]),
+        ('id = "west"', 'id = "west"\nport = 1999', ["brokers.port of west"]),
+        ('id = "west"', 'id = "west"\nmetrics_port = 9', ["brokers.metrics_port of west"]),
+        ("port = 1884", "port = 1885", ["brokers: east"]),
+        ('strategy = "S0"', 'strategy = "S1"', ["plugins: the overlay of tree_overlay"]),
+        (
+            'between = ["west", "east"]',
+            'between = ["west", "mid"]\n[[links]]\nbetween = ["mid", "east"]\n[[brokers]]\nid = "mid"\nport = 9',
+            ["brokers: mid", "links"],
+        ),
+    ],
+)
+def test_each_change_holds_at_once_or_is_named(tmp_path: Path, old: str, new: str, left: list[str]) -> None:
+    assert left_as_it_was(read(tmp_path), read(tmp_path, TEXT.replace(old, new)), WEST) == left
+
+
+def test_an_agent_that_was_dropped_in_waits_for_a_restart(tmp_path: Path) -> None:
+    before = read(tmp_path)
+    (tmp_path / "plugins.d").mkdir()
+    (tmp_path / "plugins.d" / "quiet.py").write_text(AGENT)
+    assert left_as_it_was(before, read(tmp_path), WEST) == ["plugins: the agent of quiet"]
