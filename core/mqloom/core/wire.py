@@ -1,7 +1,8 @@
 """Frames: how messages are packed for a link, and how whatever arrives there is unpacked or refused.
 
 A frame is one byte of format version and a MessagePack array. Everything in it is bounded by the messages' own types,
-so that a decoded frame is a valid one; anything else raises FrameError with a reason that is counted.
+so that a decoded frame is a valid one; anything else raises FrameError with a reason that is counted. Publications next
+to each other share what they have in common (see `bundles`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from mqloom.core.bundles import Bundle, bundle, unbundle
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayName, Number
 from mqloom.core.limits import ACK_PLACES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
@@ -48,6 +50,15 @@ class Frame(Struct, frozen=True, array_like=True, gc=False):
     messages: Annotated[tuple[Message, ...], Meta(max_length=FRAME_MESSAGES_MAX)]
 
 
+class _Written(Struct, frozen=True, array_like=True, gc=False):
+    """A frame as it is on the wire."""
+
+    sender: GatewayName
+    conversation: Conversation
+    sequence: Number
+    messages: Annotated[tuple[Message | Bundle, ...], Meta(max_length=FRAME_MESSAGES_MAX)]
+
+
 class Ack(Struct, frozen=True, array_like=True, gc=False):
     """What became of a neighbour's conversation.
 
@@ -65,14 +76,15 @@ class Ack(Struct, frozen=True, array_like=True, gc=False):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Frame)
+_decoder = msgspec.msgpack.Decoder(_Written)
 _ack_decoder = msgspec.msgpack.Decoder(Ack)
 _VERSION_BYTE: Final = bytes([VERSION])
 
 
 def encode(frame: Frame) -> bytes:
     """Return the bytes of a frame."""
-    return _VERSION_BYTE + _encoder.encode(frame)
+    messages = tuple(bundle(frame.messages))
+    return _VERSION_BYTE + _encoder.encode(_Written(frame.sender, frame.conversation, frame.sequence, messages))
 
 
 def decode(data: bytes) -> Frame:
@@ -84,9 +96,21 @@ def decode(data: bytes) -> Frame:
     if data[0] != VERSION:
         raise _other_version(data[0])
     try:
-        return _decoder.decode(memoryview(data)[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        written = _decoder.decode(memoryview(data)[1:])
+        messages = tuple(_unpacked(written.messages))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FrameError("malformed", str(error)) from None
+    if len(messages) > FRAME_MESSAGES_MAX:
+        raise FrameError("malformed", f"{len(messages)} messages, the bound is {FRAME_MESSAGES_MAX}")
+    return Frame(written.sender, written.conversation, written.sequence, messages)
+
+
+def _unpacked(messages: Sequence[Message | Bundle]) -> Iterator[Message]:
+    for message in messages:
+        if isinstance(message, Bundle):
+            yield from unbundle(message)
+        else:
+            yield message
 
 
 def encode_ack(ack: Ack) -> bytes:
