@@ -14,7 +14,7 @@ from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
-from mqloom.gateway.interfaces import BrokerAddress, CounterRecord, SubscribeRequest
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.reloading import left_as_it_was
@@ -23,15 +23,18 @@ from mqloom.gateway.subscribers import Standing
 logger = logging.getLogger(__name__)
 
 
-def build_driver(federation: Federation, gateway: GatewayId) -> GatewayDriver:
-    """Return the driver of one gateway, ready to run; must be called where an event loop runs."""
-    return Assembly(federation, gateway).driver
+def build_driver(federation: Federation, gateway: GatewayId, *, adapter: BrokerAdapter | None = None) -> GatewayDriver:
+    """Return the driver of one gateway, ready to run; must be called where an event loop runs.
+
+    An adapter takes the place of the one in the configuration.
+    """
+    return Assembly(federation, gateway, adapter).driver
 
 
 class Assembly:
     """One gateway put together, so that it can be given another configuration while it runs."""
 
-    def __init__(self, federation: Federation, gateway: GatewayId) -> None:
+    def __init__(self, federation: Federation, gateway: GatewayId, adapter: BrokerAdapter | None = None) -> None:
         self._federation = self._begun_with = federation
         self._gateway = gateway
         self._counters = Counters()
@@ -43,7 +46,7 @@ class Assembly:
         self.driver = GatewayDriver(
             self._build_node,
             gateway,
-            manager.adapters()[broker.adapter].build(address),
+            adapter or manager.adapters()[broker.adapter].build(address),
             Addresses(
                 address,
                 partial(_address_of, configuration, gateway),

@@ -6,9 +6,11 @@ connections ourselves and close them: amqtt leaves the socket of a client open t
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection
 from typing import Any
 
 from mqloom.core.errors import BrokerError
+from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import AdapterKind, BrokerAdapter, BrokerAddress
 
@@ -35,12 +37,21 @@ class AmqttAdapter:
         self._broker = Broker(
             {
                 "listeners": {LISTENER: {"type": "external", "bind": "us"}},
-                "plugins": {"mqloom.plugins.amqtt_admission.Everybody": {}},
+                "plugins": {
+                    "mqloom.plugins.amqtt_admission.Everybody": {},
+                    "mqloom.plugins.amqtt_interest.PlainSubscriptions": {},
+                },
             }
         )
 
         # amqtt goes through them while others subscribe, stumbles, and loses what it was about to hand out.
         self._broker._subscriptions = _Steady()
+
+    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+        """Tell what plain clients subscribe to: at the start nobody does, for this broker keeps nothing."""
+        for plugin in self._broker.plugins_manager.plugins:
+            if hasattr(plugin, "tell"):
+                plugin.tell = learned
 
     async def start(self) -> None:
         """Start listening; raises BrokerError when the address is taken."""
