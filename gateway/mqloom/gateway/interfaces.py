@@ -146,7 +146,7 @@ class CloseSoftLink(NamedTuple):
 
 
 class AnchorsChanged(NamedTuple):
-    """What `anchor_here` and `anchor_for` answer may be different from now on."""
+    """What `anchor_here` and `anchor_for` answer may be different from now on; else what they answered once counts."""
 
 
 class WakeOverlayAt(NamedTuple):

@@ -22,6 +22,7 @@ from typing import Final
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Synced, Withdraw
 from mqloom.core.subscription import Subscription
+from mqloom.gateway.anchorings import Anchoring, Anchorings
 from mqloom.gateway.announcements import Announcements
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import Matcher
@@ -35,16 +36,11 @@ ENTRIES_MAX: Final = 1_000_000
 
 @dataclass(slots=True)
 class Entry:
-    """One subscription, from which side it came (None: here), and which neighbours have not answered yet.
-
-    Its anchor (paper 001, section 4) is a gateway on the way to the subscriber, as far away as our map reaches; `named`
-    is the one that the neighbour named.
-    """
+    """One subscription, from which side it came (None: here), and which neighbours have not answered yet."""
 
     subscription: Subscription
     source: GatewayId | None
-    named: GatewayId | None
-    anchor: GatewayId | None
+    anchoring: Anchoring
     waiting: set[GatewayId]
     stale: bool = False
     told_partly: bool = False
@@ -67,6 +63,7 @@ class Routes:
         self._outbox = outbox
         self._journal = journal
         self._announcements = {neighbour: Announcements() for neighbour in neighbours}
+        self._anchorings = Anchorings(overlay)
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
         self._established_here: list[tuple[SubscriptionKey, bool]] = []
@@ -94,12 +91,14 @@ class Routes:
         except PluginFailed:
             return False
         targets = self._overlay.spread_wishes(source)
-        entry = Entry(subscription, source, named, self._overlay.anchor_here(named, source), set(targets))
+        entry = Entry(subscription, source, self._anchorings.join(key, source, named), set(targets))
         self._entries[key] = entry
         self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
-            self._tell(target, announcements.add(key, subscription, self._overlay.anchor_for(entry.anchor, target)))
+            self._tell(
+                target, announcements.add(key, subscription, self._anchorings.announced(entry.anchoring, target))
+            )
             self._journal.counters.add("announcements_withheld", amount=announcements.is_withheld(key))
             if announcements.is_established(key):
                 entry.waiting.discard(target)
@@ -126,23 +125,24 @@ class Routes:
             )
             return source is None and self.remove(key, known.source)
         known.stale = known.told_partly = False
-        if known.named != named:
-            known.named = named
-            self._anchor_again(key, known)
+        if known.anchoring.named != named:
+            self._anchorings.leave(key, known.anchoring)
+            known.anchoring = self._anchorings.join(key, source, named)
+            self._announce_again(key, known.anchoring)
         self._answer_if_due(key, known)
         return False
 
     def anchor_again(self) -> None:
-        """The map has changed: see for every subscription how far it reaches."""
-        for key, entry in self._entries.items():
-            self._anchor_again(key, entry)
+        """The map has changed: see how far it reaches, and announce again what that concerns."""
+        for anchoring in self._anchorings.ask_again():
+            for key in anchoring.keys:
+                self._announce_again(key, anchoring)
 
-    def _anchor_again(self, key: SubscriptionKey, entry: Entry) -> None:
-        entry.anchor = self._overlay.anchor_here(entry.named, entry.source)
+    def _announce_again(self, key: SubscriptionKey, anchoring: Anchoring) -> None:
         for target, announcements in self._announcements.items():
             if key not in announcements:
                 continue
-            anchor = self._overlay.anchor_for(entry.anchor, target)
+            anchor = self._anchorings.announced(anchoring, target)
             if announcements.anchor_of(key) != anchor:
                 orphans = announcements.held_under(key)
                 self._tell(target, announcements.move(key, anchor))
@@ -154,6 +154,7 @@ class Routes:
         if entry is None or entry.source != source:
             return False
         del self._entries[key]
+        self._anchorings.leave(key, entry.anchoring)
         with contextlib.suppress(PluginFailed):
             self._journal.guard("matcher", self._matcher.remove, key)
         self.mentions.remove(entry.subscription.where)
@@ -175,7 +176,7 @@ class Routes:
 
     def anchor_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the gateway towards which publications for a known subscription go; None is here."""
-        return self._entries[key].anchor
+        return self._entries[key].anchoring.anchor
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""
@@ -194,14 +195,16 @@ class Routes:
     def add_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is a neighbour from now on; what is established stays so."""
         announcements = self._announcements[neighbour] = Announcements()
+        self._anchorings.forget(neighbour)
         self._awaited.add(neighbour)
         for key, entry in self._entries.items():
             if neighbour in self._overlay.spread_wishes(entry.source):
-                announcements.add(key, entry.subscription, self._overlay.anchor_for(entry.anchor, neighbour))
+                announcements.add(key, entry.subscription, self._anchorings.announced(entry.anchoring, neighbour))
 
     def drop_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is no neighbour any more: forget what it wants, and whoever waits for it."""
         del self._announcements[neighbour]
+        self._anchorings.forget(neighbour)
         self._awaited.discard(neighbour)
         for key in [key for key, entry in self._entries.items() if entry.source == neighbour]:
             self.remove(key, neighbour)
@@ -260,6 +263,12 @@ class Routes:
 
     def check(self) -> None:
         """State the invariants: each neighbour's announcements are of the entries that travel to it, and no others."""
+        self._anchorings.check()
+        for key, entry in self._entries.items():
+            assert key in entry.anchoring.keys
+            assert entry.anchoring.source == entry.source
+            for target, announcements in self._announcements.items():
+                assert key not in announcements or announcements.anchor_of(key) == entry.anchoring.announced[target]
         for target, announcements in self._announcements.items():
             announcements.check()
             travelling = sum(target in self._overlay.spread_wishes(entry.source) for entry in self._entries.values())
