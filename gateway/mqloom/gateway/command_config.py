@@ -95,7 +95,8 @@ def _write(
     if arguments.maker == "mosquitto":
         salts = [secrets.token_bytes(12) for _ in named]
         user = arguments.user or getpass.getuser()
-        conf = mosquitto_files.main_file(broker, place, user, anonymous=arguments.anonymous)
+        authority = str(arguments.configuration.resolve().parent / broker.tls_ca) if broker.tls_ca else ""
+        conf = mosquitto_files.main_file(broker, place, user, authority, anonymous=arguments.anonymous)
         write_secret(folder / "mosquitto.conf", conf)
         write_secret(folder / "acl", mosquitto_files.access_list(broker, accounts))
         write_secret(folder / "passwords", mosquitto_files.password_file(named, salts))

@@ -17,12 +17,16 @@ IN_FLIGHT: Final = 4_000
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
-def main_file(broker: BrokerTable, folder: str, user: str, *, anonymous: bool) -> str:
-    """Return mosquitto.conf; the other files are in `folder`, and the broker runs as `user` if root starts it."""
+def main_file(broker: BrokerTable, folder: str, user: str, authority: str = "", *, anonymous: bool) -> str:
+    """Return mosquitto.conf; the other files are in `folder`, and the broker runs as `user` if root starts it.
+
+    With TLS, clients with certificates are asked for them, and the `authority`, a file, must vouch for these.
+    """
     listener = f"listener {broker.port}" + (f" {broker.host}" if broker.host in LOOPBACK else "")
     lines = [
         f"# Mosquitto beside the gateway {broker.id}; written by `mqloom config mosquitto`, which overwrites it.",
         listener,
+        *_tls(broker, folder, authority),
         f"allow_anonymous {'true' if anonymous else 'false'}",
         f"password_file {folder}/passwords",
         f"acl_file {folder}/acl",
@@ -50,6 +54,16 @@ def main_file(broker: BrokerTable, folder: str, user: str, *, anonymous: bool) -
     return "\n".join(lines)
 
 
+def _tls(broker: BrokerTable, folder: str, authority: str) -> list[str]:
+    if not broker.tls:
+        return []
+    lines = ["# The broker's own certificate and key: put them there.", f"certfile {folder}/broker.pem"]
+    lines.append(f"keyfile {folder}/broker.key")
+    if broker.tls_certificate and authority:
+        lines += [f"cafile {authority}", "require_certificate true"]
+    return lines
+
+
 def access_list(broker: BrokerTable, accounts: Iterable[Account]) -> str:
     """Return the access list; whoever does not log in comes first, as Mosquitto wants it."""
     parts = []
@@ -62,9 +76,9 @@ def access_list(broker: BrokerTable, accounts: Iterable[Account]) -> str:
         lines += [f"topic read {topics}" for topics in account.reads if topics not in both]
         lines += [f"topic write {topics}" for topics in account.writes if topics not in both]
         if broker.adapter == "mosquitto" and account.user == broker.id:
-            lines.append("topic read $SYS/#")
+            lines.append("topic read $SYS/broker/log/#")
         parts.append("\n".join(lines))
-    return "\n\n".join([*parts, ""])
+    return "\n\n".join(parts) + "\n"
 
 
 def password_file(passwords: Mapping[str, str], salts: Sequence[bytes]) -> str:

@@ -13,6 +13,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from mqloom.core.errors import BrokerError
 from mqloom.core.limits import DOCTOR_MESSAGE_BYTES, DOCTOR_QUEUE_S, DOCTOR_STEP_S
+from mqloom.core.tls import tls_context
 from mqloom.gateway.doctor_topics import Needs, Reading
 from mqloom.gateway.doctoring import Permission
 from mqloom.gateway.interfaces import BrokerAddress
@@ -49,6 +50,9 @@ class Probe:
         self._client.max_queued_messages_set(0)
         if address.username:
             self._client.username_pw_set(address.username, address.password or None)
+        if address.tls is not None:
+            self._client.tls_set_context(tls_context(address.tls))
+            self._client.tls_insecure_set(not address.tls.check_hostname)
         self._client.connect_timeout = DOCTOR_STEP_S
         self._host, self._port = address.host, address.port
         self._client.on_connect = self._on_connect
@@ -256,7 +260,7 @@ def _try_writing(
 def try_as_stranger(address: BrokerAddress, name: str, version: str, topic: str) -> bool:
     """Return whether somebody without an account may write to a topic, as far as the broker tells."""
     try:
-        nobody = BrokerAddress(address.host, address.port)
+        nobody = BrokerAddress(address.host, address.port, tls=address.tls)
         return version == "5" and _try_writing(nobody, name, version, topic, b"?") == "proven"
     except BrokerError:
         return False
