@@ -112,7 +112,7 @@ def ensure_image(maker: Maker) -> None:
             docker.images.pull(maker.image)
         except Exception as error:
             raise ImageUnavailableError(
-                f"the image {maker.image} is not here and cannot be pulled ({error})",
+                f"the image {maker.image} is not here and cannot be pulled ({str(error)[-60:]})",
                 f"name one in {maker.variable}; .ci/broker-images builds some",
             ) from error
 

@@ -1,24 +1,20 @@
 """Custody on real brokers: two Mosquittos, gateways that are killed, brokers that restart; every publication once."""
 
-import itertools
 import json
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
 
 from integration_tests.conftest import StartMosquitto
 from integration_tests.containers import Broker
+from integration_tests.paho_clients import Publisher
 from integration_tests.processes import Commands, Process, wait_until
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 
 WEST, EAST = "WEST", "EAST"
-RATE_S = 0.01
 SETTLE_S_MAX = 60.0
 
 
@@ -51,33 +47,6 @@ class Federation:
     def restart_broker(self, name: str) -> None:
         """Let a broker write its store, end, and begin again."""
         self.brokers[name].restart()
-
-
-class Publisher(threading.Thread):
-    """Publishes numbers until it is told to stop; what the broker has acknowledged counts."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self._port = port
-        self._ended = threading.Event()
-        self.acknowledged = 0
-
-    def run(self) -> None:
-        client = Client(CallbackAPIVersion.VERSION2, "publisher", clean_session=False)
-        client.connect("127.0.0.1", self._port)
-        client.loop_start()
-        for number in itertools.count():
-            if self._ended.is_set():
-                break
-            client.publish("stocks/a", json.dumps({"number": number}), 1).wait_for_publish(SETTLE_S_MAX)
-            self.acknowledged = number + 1
-            time.sleep(RATE_S)
-        client.disconnect()
-        client.loop_stop()
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join(SETTLE_S_MAX)
 
 
 def numbers(subscriber: Process) -> Counter[int]:

@@ -7,13 +7,11 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion
 
 from integration_tests.containers import Broker
+from integration_tests.paho_clients import PlainClient
 from integration_tests.processes import Commands, Process, free_port, wait_until
 from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.wire import VERSION
@@ -74,38 +72,6 @@ class Federation:
 @pytest.fixture
 def federation(mosquitto: Broker, commands: Commands) -> Federation:
     return Federation(mosquitto, commands)
-
-
-class PlainClient:
-    """A plain MQTT client without anything of ours."""
-
-    def __init__(self, port: int, *topics: str) -> None:
-        self.messages: list[tuple[str, bytes]] = []
-        self._subscribed = 0
-        self._client = Client(CallbackAPIVersion.VERSION2)
-        self._client.on_message = self._on_message
-        self._client.on_subscribe = self._on_subscribe
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-        for topic in topics:
-            self._client.subscribe(topic, 1)
-        wait_until(lambda: self._subscribed == len(topics), "subscriptions are acknowledged")
-
-    def _on_message(self, _: Client, __: Any, message: MQTTMessage) -> None:
-        self.messages.append((message.topic, bytes(message.payload)))
-
-    def _on_subscribe(self, *_: Any) -> None:
-        self._subscribed += 1
-
-    def publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> None:
-        self._client.publish(topic, payload, 1, retain).wait_for_publish(10)
-
-    def on(self, prefix: str) -> list[bytes]:
-        return [payload for topic, payload in self.messages if topic.startswith(prefix)]
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
 
 
 @pytest.fixture

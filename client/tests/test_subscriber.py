@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from mqloom.client.inbox import COUNTS
-from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S
+from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S, LOOK_S
 from mqloom.client.subscriber import State, Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
@@ -124,7 +124,7 @@ def written(effects: Sequence[Effect]) -> Record:
 
 
 def test_it_looks_for_the_status_of_any_gateway(script: Script) -> None:
-    assert script(Connected()) == [Subscribe(topic="mqloom/v1/+/status", qos=1), WakeAt(at=1_000.0 + FIND_S)]
+    assert script(Connected()) == [Subscribe(topic="mqloom/v1/+/status", qos=1), WakeAt(at=1_000.0 + LOOK_S)]
 
 
 def test_a_gateway_can_be_named_for_brokers_that_replay_nothing_to_a_wildcard() -> None:
@@ -152,7 +152,26 @@ def test_without_a_gateway_it_fails_in_time(script: Script) -> None:
 
 def test_waking_too_early_asks_to_be_woken_again(script: Script) -> None:
     script(Connected())
-    assert script(Woke(), after=FIND_S / 2) == [WakeAt(at=1_000.0 + FIND_S)]
+    assert script(Woke(), after=LOOK_S / 2) == [WakeAt(at=1_000.0 + LOOK_S)]
+
+
+def test_where_no_status_comes_by_a_wildcard_it_looks_who_the_gateway_here_is(script: Script) -> None:
+    script(Connected())
+    look, wake = script(Woke(), after=LOOK_S)
+    assert (look, wake) == (Subscribe(topic="mqloom/v1/here", qos=1), WakeAt(at=1_000.0 + FIND_S))
+    assert script(status(topic="mqloom/v1/here")) == [Subscribe(topic=STATUS, qos=1)]
+    assert written(script(status())).subscriptions == {"hot": HOT}  # only its own status says that it is alive
+
+
+def test_nonsense_about_the_gateway_here_is_counted(script: Script) -> None:
+    script(Connected())
+    script(Woke(), after=LOOK_S)
+    assert script(MessageReceived(topic="mqloom/v1/here", payload=b"?")) == []
+    assert script.subscriber.counts["statuses_malformed"] == 1
+
+
+def test_who_the_gateway_here_is_does_not_matter_to_who_has_one(served: Script) -> None:
+    assert served(status(gateway="EDGE2", topic="mqloom/v1/here")) == []
 
 
 def test_a_gateway_that_is_not_alive_is_none(script: Script) -> None:
@@ -382,7 +401,7 @@ def test_after_a_lost_connection_everything_is_asked_again(served: Script) -> No
     assert isinstance(note, Note)
     assert "timeout" in note.text
     assert served(Woke(), after=LEASE_S) == []  # nothing can be written now
-    assert served(Connected()) == [Subscribe(topic="mqloom/v1/+/status", qos=1)]
+    assert served(Connected())[0] == Subscribe(topic="mqloom/v1/+/status", qos=1)
     assert served(envelope(1)) != []  # a kept session brings it before anything else
     assert written(served(status())).subscriptions == {"hot": HOT}
     assert served(envelope(1)) == []

@@ -154,7 +154,8 @@ def test_any_id_is_one_level_and_comes_back(text: str) -> None:
 
 
 def test_ids_stay_readable() -> None:
-    assert encode_id("broker-1.example:1883") == "broker-1.example:1883"
+    assert encode_id("broker-1:1883,a=b@c~d_e") == "broker-1:1883,a=b@c~d_e"
+    assert encode_id("broker-1.example") == "broker-1%2Eexample"
     assert encode_id("a/b+c#d%e$f g") == "a%2Fb%2Bc%23d%25e%24f%20g"
     assert encode_id("$x") == "%24x"
     assert encode_id("é\0") == "%C3%A9%00"
@@ -162,7 +163,7 @@ def test_ids_stay_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a%", "a%2", "%zz", "%2f", "%41", "a/b", "a b", "%FF", "é", "\ud800", "%ED%A0%80", "+"]
+    "text", ["", "a%", "a%2", "a.b", "%zz", "%2f", "%41", "a/b", "a b", "%FF", "é", "\ud800", "%ED%A0%80", "+"]
 )
 def test_what_encode_id_does_not_write_is_refused(text: str) -> None:
     with pytest.raises(TopicError, match="percent-encoding"):

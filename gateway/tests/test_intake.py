@@ -11,6 +11,7 @@ from mqloom.core.effects import Acknowledge, Effect, HoldIntake, PublishFence, R
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import FENCE_EVERY_S, INTAKE_WINDOW
 from mqloom.core.publication import Incoming, Publication
+from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.intake import FIRST_FENCE, Intake
 from mqloom.gateway.journal import Journal
 
@@ -20,10 +21,11 @@ US = GatewayId("US")
 class Door:
     """An intake, and a broker that hands publications over."""
 
-    def __init__(self, *, is_open: bool = True) -> None:
+    def __init__(self, *, is_open: bool = True, traits: Traits = USUAL) -> None:
         self.now = 0.0
         self.counters = Counters()
         self.intake = Intake(US, 1, Journal(self.counters))
+        self.intake.know(traits)
         self.receipt = 0
         self.under_way: list[int] = []
         if is_open:
@@ -198,6 +200,25 @@ def test_what_came_as_a_repeat_and_is_sent_again_is_known() -> None:
     assert door.take(1, again=True) == []
 
 
+def test_sent_again_while_the_connection_stands_it_is_the_same_and_its_new_receipt_counts() -> None:
+    """So does NATS, when its `ack_wait` is over."""
+    door = Door()
+    (first,) = door.take(1, b"a")
+    (second,) = door.take(2, b"b")
+    assert door.take(1, b"a", again=True) == []
+    door.intake.met(second)
+    assert door.acknowledged() == [2]
+    door.intake.met(first)
+    assert door.acknowledged() == [3]
+
+
+def test_of_a_broker_that_does_not_repeat_at_once_anything_sent_again_may_be_of_an_earlier_life() -> None:
+    for traits, repeat in ((USUAL, False), (Traits(repeats_at_once=False), True)):
+        door = Door(traits=traits)
+        door.intake.fenced(FIRST_FENCE)
+        assert [each.repeat for each in door.take_publications(1, b"a", again=True)] == [repeat]
+
+
 def test_the_first_fence_is_published_again_after_a_break() -> None:
     door = Door(is_open=False)
     assert door.fences() == []
@@ -314,8 +335,9 @@ class Session:
     What is under way, either way, when the connection breaks is lost.
     """
 
-    def __init__(self) -> None:
-        self.door = Door()
+    def __init__(self, traits: Traits) -> None:
+        self.traits = traits
+        self.door = Door(traits=traits)
         self.kept: dict[int, tuple[int, bytes]] = {}  # by message: packet id and payload; those sent at least once
         self.queue: list[tuple[int, bytes]] = []
         self.count = 0
@@ -386,6 +408,10 @@ class Session:
         self.message_of.clear()
         self.door.intake.lost()
         self.carry_out(self.door.drain())
+        if not self.traits.keeps_packet_ids:
+            self.kept = {
+                message: (number, payload) for number, (message, (_, payload)) in enumerate(self.kept.items(), 1)
+            }
         for message, (packet, payload) in self.kept.items():
             self.towards.append((message, packet, payload, True))
 
@@ -395,10 +421,12 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(steps, max_size=80))
-def test_whatever_breaks_everything_is_taken_in_once_and_acknowledged(script: list[tuple[str, int]]) -> None:
-    session = Session()
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=80), st.booleans())
+def test_whatever_breaks_everything_is_taken_in_once_and_acknowledged(
+    script: list[tuple[str, int]], keeps_packet_ids: bool
+) -> None:
+    session = Session(Traits(keeps_packet_ids=keeps_packet_ids))
     for step in script:
         session.step(*step)
         low_water = session.door.intake._marks.low_water

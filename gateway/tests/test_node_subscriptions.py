@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from mqloom.core import layout
-from mqloom.core.effects import PublishLocally
+from mqloom.core.effects import Effect, PublishLocally
 from mqloom.core.events import (
+    BrokerKnown,
     RecordReceived,
     Woke,
 )
@@ -22,7 +23,10 @@ from mqloom.core.messages import (
     Flushed,
     Withdraw,
 )
+from mqloom.core.mirrors import chunk_of, decode_chunk
 from mqloom.core.records import Answer
+from mqloom.core.topics import topic_matches
+from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway import clients as node_module
 from mqloom.gateway.interfaces import (
     SubscribeRequest,
@@ -255,3 +259,42 @@ def test_a_subscription_to_topics_that_take_no_part_is_refused() -> None:
     assert answer.answer == "refused"
     assert "only stocks/# take part" in answer.problem
     assert [each.answer for each in answers(gate.record(ANN, {"one": ("+/a", "")}))] == ["established"]
+
+
+# ---- a broker that replays nothing to a wildcard ------------------------------------------------------------------
+
+
+def record_of(topics: str) -> bytes:
+    return b'{"subscriptions": {"one": {"topics": "%s"}}}' % topics.encode()
+
+
+def mirrored(effects: list[Effect]) -> dict[ClientId, bytes]:
+    chunks = [payload for topic, payload in local(effects) if topic_matches(layout.mirrors(US), topic)]
+    return {client: record for chunk in chunks for client, record in decode_chunk(chunk).items()}
+
+
+def test_records_are_mirrored_before_they_are_answered_and_taken_out_when_they_end() -> None:
+    gate = alone()
+    gate.handle(BrokerKnown(traits=Traits(replays_to_wildcards=False)))
+    effects = gate.handle(RecordReceived(client=ANN, data=record_of("a/#")))
+    assert mirrored(effects) == {ANN: record_of("a/#")}
+    topics = [topic for topic, _ in local(effects)]
+    assert topics.index(layout.mirror(US, chunk_of(ANN))) < topics.index(layout.control(US, ANN))
+    gate.now += 1.0
+    effects = gate.handle(RecordReceived(client=ANN, data=b""))
+    assert (layout.mirror(US, chunk_of(ANN)), b"") in local(effects)
+
+
+def test_what_the_mirror_had_of_an_earlier_life_stands_until_its_client_writes_anew() -> None:
+    gate = Gate(parts_of())
+    known = BrokerKnown(traits=Traits(replays_to_wildcards=False), records=((ANN, record_of("a/#")),))
+    assert mirrored(gate.handle(known)) == {ANN: record_of("a/#")}
+    assert gate.node.subscription_counts() == (1, 0)
+    gate.handle(RecordReceived(client=ANN, data=b""))
+    assert gate.node.subscription_counts() == (0, 0)
+
+
+def test_where_wildcards_are_replayed_nothing_is_mirrored() -> None:
+    gate = alone()
+    gate.handle(BrokerKnown(traits=USUAL))
+    assert mirrored(gate.handle(RecordReceived(client=ANN, data=record_of("a/#")))) == {}

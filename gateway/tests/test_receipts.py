@@ -27,6 +27,18 @@ def test_what_is_settled_of_an_earlier_connection_is_passed_over() -> None:
     assert len(receipts) == 0
 
 
+def test_one_that_is_withdrawn_holds_nobody_up_and_is_never_acknowledged() -> None:
+    receipts = Receipts()
+    for number in (1, 2, 3):
+        receipts.came(number)
+    receipts.settle(2)
+    receipts.withdraw(1)
+    assert receipts.drain() == (2,)
+    receipts.withdraw(2)  # too late: it is acknowledged
+    receipts.settle(3)
+    assert receipts.drain() == (3,)
+
+
 @given(st.lists(st.sampled_from(["came", "void", "drain"]) | st.integers(0, 30), max_size=80))
 def test_they_leave_as_from_a_list(script: list[str | int]) -> None:
     receipts, number = Receipts(), 0

@@ -69,6 +69,14 @@ class Inbox:
             return None
         return answer
 
+    def here(self, payload: bytes) -> GatewayId | None:
+        """Return whose broker this is, or None."""
+        try:
+            return decode_status(payload).gateway
+        except RecordError:
+            self.counts["statuses_malformed"] += 1
+            return None
+
     def status(self, message: MessageReceived) -> Heard | None:
         """Return what a gateway said of itself, or None. A status that was deleted is one not alive."""
         try:

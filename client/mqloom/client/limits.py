@@ -5,6 +5,9 @@ from typing import Final
 LEASE_S: Final = 60.0
 """For how long the gateway keeps the subscriptions of a client that has gone without a word; renewed at a third."""
 
+LOOK_S: Final = 1.0
+"""How long a gateway's status may take to come by itself; then we look who the gateway here is, and ask for its own."""
+
 FIND_S: Final = 5.0
 """How long the first gateway is waited for; then it fails."""
 

@@ -9,6 +9,8 @@ to write it again. A killed subscriber is forgotten by the gateway when its leas
     state            event                                 next      and
     OFFLINE          Connected                             FINDING   subscribe to the status of gateways
     FINDING          status: alive                         ASKING    subscribe to ctl and out, write the record
+    FINDING          Woke: no status after LOOK_S          the same  ask who the gateway here is
+    FINDING          who the gateway here is               the same  subscribe to its status
     FINDING          Woke: no gateway after FIND_S         CLOSED    Failed; only if there never was one
     ASKING           the last missing answer               SERVED
     ASKING           every subscription refused            CLOSED    delete the record, Failed
@@ -32,7 +34,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from mqloom.client.inbox import COUNTS, Heard, Inbox
-from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S
+from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S, LOOK_S
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -92,6 +94,7 @@ class Subscriber:
         self._answered = False
         self._written_at = 0.0
         self._write_at = 0.0
+        self._look_at: float | None = None
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
@@ -139,7 +142,13 @@ class Subscriber:
     def _find(self, now: float) -> None:
         self.state = State.FINDING
         self._give_up_at = now + FIND_S if self._gateway is None else None
+        self._look_at = now + LOOK_S if self._statuses == layout.all_status() else None
         self._effects.append(Subscribe(topic=self._statuses, qos=1))
+
+    def _look(self) -> None:
+        """Ask in a way that needs no wildcard: not every broker replays a status to one."""
+        self._look_at = None
+        self._effects.append(Subscribe(topic=layout.here(), qos=1))
 
     def _receive(self, message: MessageReceived, now: float) -> None:
         gateway = self._gateway.gateway if self._gateway is not None else None
@@ -149,6 +158,15 @@ class Subscriber:
             answer = self._inbox.answer(message.payload)
             if answer is not None:
                 self._receive_answer(answer, now)
+        else:
+            self._receive_word(message, now)
+
+    def _receive_word(self, message: MessageReceived, now: float) -> None:
+        """Heed what some gateway says of itself."""
+        if message.topic == layout.here():
+            here = self._inbox.here(message.payload)
+            if here is not None and self.state is State.FINDING:
+                self._effects.append(Subscribe(topic=layout.status(here), qos=1))
         else:
             heard = self._inbox.status(message)
             if heard is not None:
@@ -164,6 +182,7 @@ class Subscriber:
     def _take(self, status: Status, now: float) -> None:
         """Turn to a gateway that is alive: listen first, then ask."""
         self._gateway = status
+        self._look_at = None
         self._effects += [
             Subscribe(topic=layout.control(status.gateway, self._client), qos=1),
             Subscribe(topic=layout.out(status.gateway, self._client), qos=self._qos),
@@ -235,6 +254,8 @@ class Subscriber:
     def _wake(self, now: float) -> None:
         if self._give_up_at is not None and now >= self._give_up_at:
             self._give_up()
+        elif self.state is State.FINDING and self._look_at is not None and now >= self._look_at:
+            self._look()
         elif self.state in (State.ASKING, State.SERVED) and now >= self._write_at:
             self._write(now)
 
@@ -277,6 +298,8 @@ class Subscriber:
         deadlines = [] if self._give_up_at is None else [self._give_up_at]
         if self.state in (State.ASKING, State.SERVED):
             deadlines.append(self._write_at)
+        if self.state is State.FINDING and self._look_at is not None:
+            deadlines.append(self._look_at)
         if deadlines and min(deadlines) != self._wake_at:
             self._wake_at = min(deadlines)
             self._effects.append(WakeAt(at=self._wake_at))

@@ -25,6 +25,7 @@ COUNTERS: Final = {
     "subscriptions_established": "subscriptions that every gateway routes for; partly: every one in reach",
     "subscriptions_refused": "subscriptions or records refused, by reason",
     "subscriptions_expired": "subscriptions ended because their lease ran out",
+    "mirror_refused": "records that were not mirrored, or not read from the mirror, by reason",
     "questions_refused": "questions about routes that could not be answered, by reason",
     "announcements_sent": "subscriptions announced to neighbours",
     "announcements_withheld": "subscriptions not announced because another that was covers them",

@@ -4,10 +4,21 @@ from msgspec import Struct
 
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.publication import Incoming
+from mqloom.core.traits import Traits
 
 
 class Started(Struct, frozen=True, kw_only=True):
     """The gateway's own connection to its broker is up for the first time."""
+
+
+class BrokerKnown(Struct, frozen=True, kw_only=True):
+    """Before it connected, the gateway found out how its broker behaves.
+
+    Where that replays nothing to wildcards, these are the records of clients that our mirror there had, by client.
+    """
+
+    traits: Traits
+    records: tuple[tuple[ClientId, bytes], ...] = ()
 
 
 class PublishesReceived(Struct, frozen=True, kw_only=True):
@@ -130,6 +141,7 @@ class Woke(Struct, frozen=True, kw_only=True):
 
 Event = (
     Started
+    | BrokerKnown
     | PublishesReceived
     | RecordReceived
     | RecordsRead

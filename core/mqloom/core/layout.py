@@ -147,6 +147,30 @@ def interest_read(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/interest/read"
 
 
+def mirror(gateway: GatewayId, chunk: int) -> str:
+    """Return the topic of a part of a gateway's mirror of its clients' records (retained)."""
+    return f"{_of(gateway)}/subs/{chunk}"
+
+
+def mirrors(gateway: GatewayId) -> str:
+    """Return the topic filter of the mirror."""
+    return f"{_of(gateway)}/subs/+"
+
+
+def trial(gateway: GatewayId) -> str:
+    """Return the topic, among the mirror's, on which a gateway tries out how its broker behaves."""
+    return f"{_of(gateway)}/subs/try"
+
+
+def here() -> str:
+    """Return the topic on which a broker's own gateway says who it is (retained).
+
+    Some brokers replay no retained message to a wildcard; this one topic everybody knows. Whether that gateway is alive
+    its status says.
+    """
+    return f"{ROOT}/here"
+
+
 def all_status() -> str:
     """Return the topic filter by which a client finds the gateway beside its broker."""
     return f"{ROOT}/+/status"

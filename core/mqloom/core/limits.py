@@ -175,6 +175,16 @@ RECORD_BYTES_MAX: Final = 1024 * 1024
 RECORD_SUBSCRIPTIONS_MAX: Final = 1_000
 """Subscriptions in one client's record; more: refused."""
 
+MIRROR_CHUNKS: Final = 64
+"""Retained messages over which the mirror of clients' records is spread; a change rewrites one of them."""
+
+MIRROR_CHUNK_BYTES_MAX: Final = 1024 * 1024
+"""Bytes in one of them; a record that does not fit is not mirrored, and counted: after a restart of the gateway its
+client has to write it again."""
+
+MIRROR_EVERY_S: Final = 0.2
+"""The least time between two writes of the mirror; what changes meanwhile waits."""
+
 CLIENTS_MAX: Final = 100_000
 """Clients with subscriptions at one gateway; a newcomer past that is refused."""
 

@@ -23,7 +23,7 @@ REMEMBERED_LENGTH_MAX: Final = 256
 """Longer topics are not remembered: nobody's topics may fill the memory."""
 
 _ID_SAFE: Final = "@:=,"
-"""Left as they are in ids, besides ASCII letters, digits and `_.-~`, which are always."""
+"""Left as they are in ids, besides ASCII letters, digits and `_-~`, which are always."""
 
 _EMPTY_ID: Final = "%"
 """The empty id: an empty level is too easily lost, and no other id is written so."""
@@ -127,12 +127,13 @@ def filter_levels(text: str) -> list[str]:
 def encode_id(text: str) -> str:
     """Return the id as one level of a topic, percent-encoded. Raises TopicError for a lone surrogate.
 
-    Only ASCII is left as it is, so that it depends on no version of Unicode.
+    Only ASCII is left as it is, so that it depends on no version of Unicode. A full stop is not: for RabbitMQ it is the
+    same as a slash, and NATS refuses it.
     """
     if not text:
         return _EMPTY_ID
     try:
-        return urllib.parse.quote(text, safe=_ID_SAFE)
+        return urllib.parse.quote(text, safe=_ID_SAFE).replace(".", "%2E")
     except UnicodeEncodeError:
         raise TopicError("an id is Unicode text without lone surrogates", text) from None
 

@@ -76,7 +76,12 @@ def _own(configuration: Configuration, broker: BrokerTable) -> Account:
         broker.username,
         f"the gateway {broker.id}",
         (f"{layout.ROOT}/{layout.level(broker.id)}/#", *data),
-        (f"{layout.ROOT}/{layout.level(broker.id)}/#", *_intos(configuration, broker), *(data if republishes else ())),
+        (
+            f"{layout.ROOT}/{layout.level(broker.id)}/#",
+            layout.here(),
+            *_intos(configuration, broker),
+            *(data if republishes else ()),
+        ),
         broker.id,
         broker.password_env,
     )
@@ -104,6 +109,7 @@ def _client(configuration: Configuration, broker: BrokerTable, name: str) -> Acc
             f"{layout.out(broker.id, client)}/#",
             layout.control(broker.id, client),
             layout.all_status(),
+            layout.here(),
         ),
         (*writes, layout.record(broker.id, client)),
     )

@@ -9,6 +9,7 @@ from typing import Protocol
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import FilterError, RecordError, TopicError
+from mqloom.core.events import BrokerKnown
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX
 from mqloom.core.records import Answer, Wish, decode_record, encode_answer
@@ -16,6 +17,7 @@ from mqloom.core.subscription import Subscription
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.interfaces import SubscribeRequest
 from mqloom.gateway.journal import Journal
+from mqloom.gateway.mirror import Mirror
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.subscribers import Standing, Subscribers
 
@@ -55,6 +57,7 @@ class Clients:
         self._subscribers = subscribers
         self._flushes = flushes
         self._journal = journal
+        self._mirror = Mirror(terms.gateway, journal)
         self._number = 0
         self._standing: dict[Standing, SubscriptionKey] = {}
         self._effects: list[PublishLocally] = []
@@ -62,6 +65,7 @@ class Clients:
     def record(self, client: ClientId, data: bytes, now: float) -> None:
         """A client wrote its record: begin what is new, then end what is gone."""
         if not data:
+            self._mirror.note(client, b"")
             self._end(self._subscribers.keys_of(client), now)
             return
         try:
@@ -75,6 +79,7 @@ class Clients:
         except RecordError as error:
             self._refuse(client, "record", Answer(answer="refused", problem=error.problem))
             return
+        self._mirror.note(client, data)
         difference = self._subscribers.compare(client, record, now)
         for name, wish in difference.begin.items():
             self._begin(client, name, wish)
@@ -132,6 +137,7 @@ class Clients:
             keys = self._subscribers.keys_of(client)
             self._journal.counters.add("subscriptions_expired", amount=len(keys))
             self._end(keys, now)
+            self._mirror.note(client, b"")
             # Its record would be replayed to us after a restart, and live once more.
             topic = layout.record(self._terms.gateway, client)
             self._effects.append(PublishLocally(topic=topic, payload=b"", retain=True))
@@ -141,10 +147,22 @@ class Clients:
         self._forget_flushed()
         self._answer_established()
 
-    def drain(self) -> list[PublishLocally]:
+    def know(self, event: BrokerKnown, now: float) -> None:
+        """Keep a mirror of all records if the broker needs one, and take from the earlier one what clients wanted."""
+        if not event.traits.replays_to_wildcards:
+            self._mirror.begin()
+            for client, data in event.records:
+                self.record(client, data, now)
+
+    def drain(self, now: float) -> list[PublishLocally]:
         """Return what is to be published on our broker."""
-        effects, self._effects = self._effects, []
+        effects, self._effects = [*self._mirror.drain(now), *self._effects], []
         return effects
+
+    @property
+    def deadline(self) -> float | None:
+        """When `drain` must be called."""
+        return self._mirror.deadline
 
     def next_key(self) -> SubscriptionKey:
         """Return a key that no subscription of ours has had."""

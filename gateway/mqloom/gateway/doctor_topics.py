@@ -49,6 +49,7 @@ def needs_at_home(configuration: Configuration, broker: BrokerTable, mark: str) 
             for topics, urgent in zip(layout.links(gateway), (False, True), strict=True)
         ),
         Reading(layout.park(gateway, other), layout.park(gateway, other)),
+        Reading(layout.mirrors(gateway)),
         Reading(layout.status(gateway)),
         Reading(layout.place(gateway)),
         *(Reading(topics) for topics in configuration.federation.data),

@@ -12,7 +12,8 @@ when the connection was lost, and also when we were. In the first case we know i
     unknown, first fence back   it was lost on its way to us: it is new
 
 A fence is what we publish by the same connection (see `marks`): the broker sends everything again before it answers
-one, so that behind our first nothing of an earlier life can come.
+one, so that behind our first nothing of an earlier life can come. Of a broker that does not repeat at once (see
+`core.traits`) it may always; and one that repeats while the connection stands replaces the receipt, too.
 
 The intake is held at the start until records are read and every link has said its wishes, or is given up, and later
 while over INTAKE_WINDOW publications are not taken care of.
@@ -32,12 +33,13 @@ from mqloom.core.limits import (
     USER_PROPERTIES_MAX,
 )
 from mqloom.core.publication import Incoming, Publication
-from mqloom.core.seen import Print, print_of
 from mqloom.core.topics import check_topic
+from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.echoes import Echoes
 from mqloom.gateway.holdings import Progress
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.marks import Marks
+from mqloom.gateway.packets import ByContent, ByPacketId, Packets
 from mqloom.gateway.receipts import Receipts
 
 FIRST_FENCE: Final = 0
@@ -54,13 +56,20 @@ class Intake:
         self.echoes = Echoes(journal)
         self._marks = Marks()
         self._receipts = Receipts()
-        self._packets: dict[int, tuple[Print, int]] = {}  # by packet id; so there are 65,535 at most
+        self._packets: Packets = ByPacketId()
+        self._traits = USUAL
         self._receipt_of: dict[int, int] = {}  # by sequence, of those not taken care of
         self._sequence_of: dict[int, int] = {}  # by receipt, of those not acknowledged
         self._is_open = False
         self._is_held = True
         self._repeats_come = True
         self._first_fence_is_away = False
+
+    def know(self, traits: Traits) -> None:
+        """Before anything comes: how our broker behaves."""
+        self._traits = traits
+        if not traits.keeps_packet_ids:
+            self._packets = ByContent()
 
     def open(self) -> None:
         """We know who may want what: take in."""
@@ -100,6 +109,7 @@ class Intake:
         """The connection broke: what was not acknowledged comes again."""
         self._first_fence_is_away = False
         self.echoes.lost()
+        self._packets.lost()
         self._receipts.void()
         self._sequence_of.clear()
         self._marks.void()
@@ -107,7 +117,7 @@ class Intake:
     def fenced(self, number: int) -> None:
         """A fence has passed."""
         if number == FIRST_FENCE:
-            self._repeats_come = False
+            self._repeats_come = not self._traits.repeats_at_once
         else:
             self._marks.fenced(number)
 
@@ -165,15 +175,15 @@ class Intake:
 
     def _take_again(self, incoming: Incoming) -> bool:
         """Whether it was here in this life already."""
-        print_, sequence = self._packets.get(incoming.packet, (None, 0))
-        if print_ != print_of(incoming.packet, incoming.topic, incoming.payload):
-            return False
-        if sequence < self._marks.low_water:  # of that one the broker knows nothing any more: this is another
+        sequence = self._packets.find(incoming, self._marks.low_water)
+        if sequence is None:
             return False
         self._journal.counters.add("duplicates")
         self._marks.reopen(sequence)
         self._sequence_of[incoming.receipt] = sequence
         if sequence in self._receipt_of:
+            self._receipts.withdraw(self._receipt_of[sequence])  # some brokers do not wait for the connection to break
+            self._sequence_of.pop(self._receipt_of[sequence], None)
             self._receipt_of[sequence] = incoming.receipt
         else:
             self._receipts.settle(incoming.receipt)
@@ -182,9 +192,9 @@ class Intake:
     def _number(self, incoming: Incoming) -> Publication:
         is_kept = incoming.receipt != 0
         sequence = self._marks.next(is_kept=is_kept)
+        packet = 0
         if is_kept:
-            print_ = print_of(incoming.packet, incoming.topic, incoming.payload)
-            self._packets[incoming.packet] = print_, sequence
+            packet = self._packets.note(incoming, sequence, self._marks.low_water)
             self._receipt_of[sequence] = incoming.receipt
             self._sequence_of[incoming.receipt] = sequence
         return Publication(
@@ -199,7 +209,7 @@ class Intake:
             incoming.retain,
             incoming.content_type,
             incoming.user_properties,
-            incoming.packet if is_kept else 0,
+            packet,
             is_kept and incoming.again and self._repeats_come,
         )
 

@@ -11,12 +11,12 @@ overlay wants), `moves` with `freezes`, `neighbours`, `places` and `aliases` (pr
 
 from collections.abc import Sequence
 
-from mqloom.core import layout
-from mqloom.core.effects import Effect, PublishLocally, WakeAt
+from mqloom.core.effects import Effect, WakeAt
 from mqloom.core.errors import FilterError, TopicError
 from mqloom.core.events import (
     AcksReceived,
     Asked,
+    BrokerKnown,
     Event,
     FramesReceived,
     InterestLearned,
@@ -30,7 +30,7 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import ClientId, Conversation, GatewayId
-from mqloom.core.limits import ID_LENGTH_MAX, LINK_GRACE_S
+from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.messages import (
     Announce,
     Control,
@@ -49,7 +49,6 @@ from mqloom.core.messages import (
     Withdraw,
 )
 from mqloom.core.publication import Publication
-from mqloom.core.records import encode_route
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
@@ -193,6 +192,9 @@ class Node:
                 self._start(now)
             case Reconfigured():
                 self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
+            case BrokerKnown():
+                self._traffic.intake.know(event.traits)
+                self._clients.know(event, now)
             case Asked() | InterestLearned() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
                 self._read(event, now)
             case _:
@@ -355,7 +357,7 @@ class Node:
 
     def _open_intake(self, now: float) -> None:
         """Take in when there is nobody left to hear from, or it is time."""
-        if self._traffic.is_intake_open or not self._records_read or self._hold_until is None:
+        if self._traffic.intake.is_open or not self._records_read or self._hold_until is None:
             return
         heard = all(
             self._traffic.has_heard(neighbour) or link.state is LinkState.DOWN
@@ -363,20 +365,16 @@ class Node:
         )
         if heard or now >= self._hold_until:
             self._hold_until = None
-            self._traffic.open_intake()
+            self._traffic.intake.open()
 
     # ---- questions and orders -------------------------------------------------------------------------------------
 
     def _asked(self, client: ClientId, data: bytes) -> None:
-        if len(client) > ID_LENGTH_MAX:
-            self._journal.refuse("questions_refused", "client", f"by a name of over {ID_LENGTH_MAX} characters")
-            return
-        parts = self._parts
+        links, data_topics = tuple(self._links), self._parts.data
         answering = Answering(
-            self.gateway, tuple(self._links), parts.data, self._traffic, self._routes, self._overlay, self._journal
+            self.gateway, links, data_topics, self._traffic, self._routes, self._overlay, self._journal
         )
-        topic = layout.control(self.gateway, client)
-        self._effects.append(PublishLocally(topic=topic, payload=encode_route(answering.answer(data)), qos=1))
+        self._effects += answering.reply(client, data)
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
@@ -401,7 +399,7 @@ class Node:
 
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
-        effects, self._effects = [*self._effects, *self._clients.drain(), *self._moves.drain()], []
+        effects, self._effects = [*self._effects, *self._clients.drain(now), *self._moves.drain()], []
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
         for neighbour, waves in self._waves.drain().items():
@@ -434,6 +432,7 @@ class Node:
             self._moves.deadline,
             self._controls.deadline,
             self._subscribers.deadline,
+            self._clients.deadline,
         )
         deadline = min((at for at in deadlines if at is not None), default=None)
         if deadline is not None and deadline != self._wake_at:

@@ -7,11 +7,13 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from mqloom.core import layout
+from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import RecordError, TopicError
-from mqloom.core.ids import GatewayId
-from mqloom.core.limits import WAYS_MAX
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import ID_LENGTH_MAX, WAYS_MAX
 from mqloom.core.publication import Publication
-from mqloom.core.records import RouteAnswer, Way, decode_question
+from mqloom.core.records import RouteAnswer, Way, decode_question, encode_route
 from mqloom.core.topics import check_topic, topic_matches
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import Explanation
@@ -33,6 +35,14 @@ class Answering(NamedTuple):
     routes: Routes
     overlay: GuardedOverlay
     journal: Journal
+
+    def reply(self, client: ClientId, data: bytes) -> list[PublishLocally]:
+        """Return the answer to a client's question, as it is published for it; by too long a name it gets none."""
+        if len(client) > ID_LENGTH_MAX:
+            self.journal.refuse("questions_refused", "client", f"by a name of over {ID_LENGTH_MAX} characters")
+            return []
+        topic = layout.control(self.gateway, client)
+        return [PublishLocally(topic=topic, payload=encode_route(self.answer(data)), qos=1)]
 
     def answer(self, data: bytes) -> RouteAnswer:
         """Return the answer to a question; one that cannot be answered is counted."""

@@ -19,6 +19,12 @@ class Receipts:
         """A message may be acknowledged; one of an earlier connection is passed over."""
         self._waiting.discard(receipt)
 
+    def withdraw(self, receipt: int) -> None:
+        """A message was handed over again, under another receipt: this one is never acknowledged."""
+        if receipt in self._waiting:
+            self._waiting.discard(receipt)
+            self._order.remove(receipt)
+
     def drain(self) -> tuple[int, ...]:
         """Return those whose turn has come."""
         ready = []

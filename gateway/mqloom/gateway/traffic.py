@@ -87,7 +87,7 @@ class Traffic:
         self._counters: Counters = journal.counters
         self._seen = Seen()
         self._custody = Custody()
-        self._intake = Intake(gateway, epoch, journal)
+        self.intake = Intake(gateway, epoch, journal)
         self._deliveries = Deliveries(self._custody)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._epoch = epoch
@@ -102,26 +102,26 @@ class Traffic:
         """Take an event that is about publications alone."""
         match event:
             case PublishesReceived():
-                self._intake.expire(now)
+                self.intake.expire(now)
                 self._take_in(event.publications)
             case LocallyPublished():
                 self._deliveries.published(event.numbers)
-                self._intake.echoes.acknowledged(event.numbers, now)
+                self.intake.echoes.acknowledged(event.numbers, now)
                 self._tell_sources()
             case ParkedReceived():
                 self._unpark(event.neighbour, event.messages, now)
             case FencePassed():
-                self._intake.fenced(event.number)
+                self.intake.fenced(event.number)
             case IntakeOpened():
-                self._intake.echoes.opened(now, echoes=event.echoes, resumed=event.resumed)
+                self.intake.echoes.opened(now, echoes=event.echoes, resumed=event.resumed)
             case IntakeLost():
-                self._intake.lost()
+                self.intake.lost()
 
     def _take_in(self, incoming: Sequence[Incoming]) -> None:
-        publications = self._intake.take(incoming)
+        publications = self.intake.take(incoming)
         self._route([(each, self._begin_own(each)) for each in publications], None)
-        if self._intake.low_water >= self._told_mark + MARK_EVERY:  # behind those of QoS 0 that are below it
-            self._told_mark = self._intake.low_water
+        if self.intake.low_water >= self._told_mark + MARK_EVERY:  # behind those of QoS 0 that are below it
+            self._told_mark = self.intake.low_water
             self._spread(Mark(self._gateway, self._epoch, self._told_mark), None)
 
     def marked(self, mark: Mark, sender: GatewayId) -> None:
@@ -203,15 +203,6 @@ class Traffic:
         """We know what our own clients want: route what neighbours sent."""
         for publication, duty, sender in self._early.end():
             self._route([(publication, duty)], sender)
-
-    def open_intake(self) -> None:
-        """We know who may want what: take in."""
-        self._intake.open()
-
-    @property
-    def is_intake_open(self) -> bool:
-        """Whether publications are taken in."""
-        return self._intake.is_open
 
     def link_up(self, neighbour: GatewayId, now: float) -> None:
         """A neighbour listens."""
@@ -448,15 +439,15 @@ class Traffic:
         self._tell_sources()
         for flow in self._flows.values():  # what was told may let parked receipts go
             effects += flow.drain(now)
-        effects += self._intake.drain(now)
+        effects += self.intake.drain(now)
         effects += self._deliveries.drain()
-        self._intake.echoes.expect(effects, now)
+        self.intake.echoes.expect(effects, now)
         return effects
 
     def _tell_sources(self) -> None:
         for source in self._custody.met():
             if isinstance(source, FromBroker):
-                self._intake.met(source.sequence)
+                self.intake.met(source.sequence)
             elif isinstance(source, FromNeighbour):
                 if source.neighbour in self._links:  # else it has parted from us
                     self._links[source.neighbour].taken_care_of(source.conversation, source.place)
@@ -470,7 +461,7 @@ class Traffic:
     @property
     def deadline(self) -> float | None:
         """When `wake` and `drain` must be called."""
-        times = (self._intake.deadline, *(flow.deadline for flow in self._flows.values()))
+        times = (self.intake.deadline, *(flow.deadline for flow in self._flows.values()))
         return min((at for at in times if at is not None), default=None)
 
     # ---- looking in ----------------------------------------------------------------------------------------------
@@ -479,7 +470,7 @@ class Traffic:
         """Return how much is held in memory."""
         flows = {name: flow.held + self._links[name].held for name, flow in self._flows.items()}
         flows |= self._soft_links.holdings()
-        return Holdings(len(self._custody), len(self._intake), len(self._deliveries), flows)
+        return Holdings(len(self._custody), len(self.intake), len(self._deliveries), flows)
 
     def parks(self) -> dict[GatewayId, Parking]:
         """Return what is known of each neighbour's park."""
@@ -488,10 +479,10 @@ class Traffic:
     @property
     def progress(self) -> Progress:
         """How far our own publications are taken care of."""
-        return self._intake.progress
+        return self.intake.progress
 
     def check(self) -> None:
         """State the invariants of all parts."""
-        self._intake.check()
+        self.intake.check()
         for flow in self._flows.values():
             flow.check()

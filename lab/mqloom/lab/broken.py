@@ -176,7 +176,7 @@ def _hasty_parks(node: Node) -> None:
 
 
 def _hasty_marks(node: Node) -> None:
-    node._traffic._intake._marks.__class__ = HastyMarks
+    node._traffic.intake._marks.__class__ = HastyMarks
 
 
 def _anchorless(node: Node) -> None:

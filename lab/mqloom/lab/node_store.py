@@ -226,7 +226,7 @@ class NodeStore:
 
 
 def _glance(node: Node) -> Glance:
-    marks = node._traffic._intake._marks
+    marks = node._traffic.intake._marks
     states = node.link_states()
     return Glance(
         wakes_in=node._wake_at,
@@ -306,7 +306,7 @@ def times_of(node: Node) -> Iterator[tuple[Any, str]]:
 
     When somebody may be told again that we have parted is not among them: `Places` has that in a dictionary.
     """
-    holders: list[object] = [node, node._flushes, node._traffic._intake._marks, *node._traffic._flows.values()]
+    holders: list[object] = [node, node._flushes, node._traffic.intake._marks, *node._traffic._flows.values()]
     holders += node._moves, node._soft_links, *node._guests._arrivals.values()
     for link in node._links.values():
         holders += link, link._arrivals, link._departures
@@ -341,7 +341,7 @@ def settle_times(node: Node) -> None:
     told = node._neighbours.places._tell_at
     for gateway in [each for each, at in told.items() if at <= BUILD_AT]:
         del told[gateway]
-    marks = node._traffic._intake._marks
+    marks = node._traffic.intake._marks
     marks._fence_at = max(marks._fence_at, BUILD_AT)
     for link in node._links.values():
         departures = link._departures

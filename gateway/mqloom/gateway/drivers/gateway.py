@@ -52,13 +52,14 @@ from mqloom.core.events import (
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.records import Status, decode_status, encode_status
+from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.intake import IntakeDriver
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
-from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions
+from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, is_kept
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.node import Node
 from mqloom.gateway.reconfiguring import Reconfigured
@@ -121,8 +122,10 @@ class GatewayDriver:
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
-        self._kept: dict[str, PublishLocally] = {}
+        here = PublishLocally(topic=layout.here(), payload=encode_status(self._status(alive=True)), qos=1, retain=True)
+        self._kept = {here.topic: here}
         """What is retained on our broker, by topic: it may lose its store."""
+        self._interest: InterestLearned | None = None
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
         self._observer: Observer | None = None
@@ -133,7 +136,11 @@ class GatewayDriver:
             self._adapter.watch(self._gateway, self._learned)
         await self._adapter.start()
         try:
+            known = await acquaint(self._address, self._gateway, self._connect, self._log, self._ended)
             self._open()
+            self._handle(known)
+            if self._interest is not None:
+                self._handle(self._interest)
             outward = self._publish_report, self._is_served
             async with Observer(self.node, self._epoch, self._sink, self._observation, *outward) as self._observer:
                 await self._ended
@@ -240,7 +247,9 @@ class GatewayDriver:
             self.ready.set()
 
     def _learned(self, filters: Collection[str]) -> None:
-        self._handle(InterestLearned(filters=tuple(filters)))
+        self._interest = InterestLearned(filters=tuple(filters))  # all there is: the last counts
+        if self._own is not None:
+            self._handle(self._interest)
 
     def _parked(self, neighbour: GatewayId, parked: list[Parked]) -> None:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
@@ -440,7 +449,7 @@ class GatewayDriver:
             content_type=effect.content_type,
             user_properties=effect.user_properties,
         )
-        if effect.topic in (layout.portrait(self._gateway), layout.place(self._gateway)):
+        if is_kept(self._gateway, effect.topic):
             self._kept[effect.topic] = effect
         park = self._parks_by_topic.get(effect.topic)
         if park is None or then is None:

@@ -24,6 +24,11 @@ def control_subscriptions(gateway: GatewayId) -> list[TopicSubscription]:
     ]
 
 
+def is_kept(gateway: GatewayId, topic: str) -> bool:
+    """Whether what a gateway writes there is kept on its broker, and written again if that may have lost it."""
+    return topic in (layout.portrait(gateway), layout.place(gateway)) or topic_matches(layout.mirrors(gateway), topic)
+
+
 class Kind(NamedTuple):
     """A record (each by itself), frames of one sender, and so on; `who` is whose it is, or what is wrong with it."""
 
