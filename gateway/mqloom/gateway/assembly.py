@@ -2,22 +2,26 @@
 
 import logging
 import os
+import secrets
 from functools import partial
 
 from mqloom.core.counters import Counters
 from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.ids import GatewayId
+from mqloom.core.seals import NONCE_BYTES, Keyring
 from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
-from mqloom.gateway.configuration_checks import Federation
+from mqloom.gateway.configuration_checks import Federation, hints
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, SubscribeRequest
+from mqloom.gateway.key_file import keyring_in
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.reloading import left_as_it_was
+from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
 
 logger = logging.getLogger(__name__)
@@ -43,6 +47,8 @@ class Assembly:
         address = _address(configuration, broker)
         for other in configuration.neighbours(gateway):  # better to fail now than when the link is opened
             _address(configuration, configuration.broker(other), gateway)
+        for hint in hints(configuration):
+            logger.warning("%s", hint, extra={"gateway": gateway})
         self.driver = GatewayDriver(
             self._build_node,
             gateway,
@@ -72,6 +78,7 @@ class Assembly:
         gateway, broker = self._gateway, configuration.broker(self._gateway)
         neighbours = configuration.neighbours(gateway)
         changeable = _changeable(self._federation, gateway)
+        keyring = changeable.keyring
         parts = NodeParts(
             gateway=gateway,
             epoch=epoch,
@@ -89,6 +96,7 @@ class Assembly:
             federate=changeable.federate,
             standing=changeable.standing,
             counters=self._counters,
+            seals=None if keyring is None else SealParts(keyring, secrets.token_bytes(NONCE_BYTES)),
         )
         return Node(parts, now)
 
@@ -119,7 +127,13 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
         ],
         federate=configuration.broker(gateway).federate,
         data=configuration.federation.data,
+        keyring=keyring_of(configuration),
     )
+
+
+def keyring_of(configuration: Configuration) -> Keyring | None:
+    """Return the federation's keys, if it has any; raises ConfigurationError."""
+    return None if configuration.key_path is None else keyring_in(configuration.key_path)
 
 
 def visiting_address(configuration: Configuration, gateway: GatewayId, visitor: GatewayId) -> BrokerAddress:

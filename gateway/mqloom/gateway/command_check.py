@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.configuration_checks import hints, load_federation
 from mqloom.gateway.drawing import BOXES, PLAIN, Strokes, draw
 
 
@@ -26,6 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     counts = f"{_count(len(configuration.brokers), 'broker')}, {_count(len(configuration.links), 'link')}"
     drawing = draw(configuration, _strokes(sys.stdout.encoding))
     sys.stdout.write(f"{drawing}\n\n{configuration.source}: ok, {counts}\n")
+    for hint in hints(configuration):
+        sys.stderr.write(f"hint: {hint}\n")
     return 0
 
 

@@ -12,7 +12,7 @@ from mqloom.core import layout
 from mqloom.core.errors import BrokerError
 from mqloom.core.ids import GatewayId
 from mqloom.core.plotting import check_plot
-from mqloom.gateway.assembly import reachable_brokers
+from mqloom.gateway.assembly import keyring_of, reachable_brokers
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
@@ -56,7 +56,7 @@ def _move(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"  {text}\n")
             sys.stdout.flush()
 
-    answer = order_move(gateway, addresses[gateway], to, tell)
+    answer = order_move(gateway, addresses[gateway], to, tell, keyring=keyring_of(configuration))
     if arguments.json:
         sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "stayed":

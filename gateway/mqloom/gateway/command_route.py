@@ -11,10 +11,11 @@ from mqloom.core import layout
 from mqloom.core.errors import BrokerError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Question, RouteAnswer, decode_route, encode_question
-from mqloom.gateway.assembly import reachable_brokers
+from mqloom.core.seals import Keyring
+from mqloom.gateway.assembly import keyring_of, reachable_brokers
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.drivers.visiting import visiting
+from mqloom.gateway.drivers.visiting import sealed_request, visiting
 from mqloom.gateway.interfaces import BrokerAddress
 
 
@@ -35,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     if gateway in problems:
         raise BrokerError(gateway, problems[gateway])
     payload = arguments.payload.encode(errors="surrogateescape")
-    answer = ask(gateway, addresses[gateway], Question(number=1, topic=arguments.topic, payload=payload))
+    question = Question(number=1, topic=arguments.topic, payload=payload)
+    answer = ask(gateway, addresses[gateway], question, keyring=keyring_of(configuration))
     if arguments.json:
         sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "refused":
@@ -47,15 +49,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def ask(gateway: GatewayId, address: BrokerAddress, question: Question, wait_s: float = WAIT_S) -> RouteAnswer:
+def ask(
+    gateway: GatewayId,
+    address: BrokerAddress,
+    question: Question,
+    wait_s: float = WAIT_S,
+    keyring: Keyring | None = None,
+) -> RouteAnswer:
     """Return what a running gateway answers; raises BrokerError if it does not, RecordError if it is nonsense."""
     client = ClientId(f"route-{secrets.token_hex(4)}")
     topic = layout.control(gateway, client)
-    with visiting({gateway: (address, (topic,))}) as visits:
+    with visiting({gateway: (address, (topic, layout.status(gateway)))}) as visits:
         visit = visits.each[gateway]
         if not visits.wait(lambda _, visit: visit.is_ready, wait_s) or visit.problem:
             raise BrokerError(visit.address, visit.problem or f"it does not answer within {wait_s:g} s")
-        visit.client.publish(layout.question(gateway, client), encode_question(question), 1)
+        to_topic = layout.question(gateway, client)
+        asked = sealed_request(visits, gateway, to_topic, encode_question(question), keyring, wait_s)
+        visit.client.publish(to_topic, asked, 1)
         if not visits.wait(lambda _, visit: topic in visit.messages, wait_s) or visit.problem:
             silent = f"gateway {gateway} does not answer within {wait_s:g} s; is it running, and may we ask it?"
             raise BrokerError(visit.address, visit.problem or silent)

@@ -31,6 +31,7 @@ class FederationTable(Struct, frozen=True, kw_only=True):
     overlay: str = "tree"
     mqtt_client: str = "asyncio"
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    key_file: str = ""
 
 
 class CodecTable(Struct, frozen=True, kw_only=True):
@@ -127,6 +128,11 @@ class Configuration(Struct, frozen=True, kw_only=True):
     codecs: list[CodecTable]
     plugins: PluginsTable
     subscriptions: list[SubscriptionTable]
+
+    @property
+    def key_path(self) -> Path | None:
+        """Where the federation's keys are; None if it has none."""
+        return self.folder / self.federation.key_file if self.federation.key_file else None
 
     def broker(self, gateway: str) -> BrokerTable:
         """Return one broker; raises ConfigurationError if there is none of that id."""

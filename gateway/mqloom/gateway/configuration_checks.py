@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from mqloom.core.errors import FilterError, LocalError, PluginError, TopicError
+from mqloom.core.errors import ConfigurationError, FilterError, LocalError, PluginError, TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
@@ -25,6 +25,7 @@ from mqloom.gateway.configuration import (
     read_draft,
 )
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
+from mqloom.gateway.key_file import is_open_to_others, read_keys
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
@@ -64,6 +65,27 @@ def _meaning_problems(draft: Draft) -> Iterator[str]:
     yield from _link_problems(draft)
     yield from _subscription_problems(draft)
     yield from _plugin_problems(draft)
+    yield from _key_problems(draft)
+
+
+def _key_problems(draft: Draft) -> Iterator[str]:
+    if draft.federation is not None and draft.federation.key_file:
+        path = draft.folder / draft.federation.key_file
+        try:
+            read_keys(path)
+        except ConfigurationError as error:
+            yield from (f"federation.key_file: {path}: {problem}" for problem in error.problems)
+
+
+def hints(configuration: Configuration) -> list[str]:
+    """Return what is no mistake, but better otherwise."""
+    path = configuration.key_path
+    if path is None and configuration.links:
+        text = "federation.key_file: the federation has no key: whoever may write to mqloom/ on a broker can speak as a"
+        return [f"{text} gateway; `mqloom keys new` makes one"]
+    if path is not None and is_open_to_others(path):
+        return [f"federation.key_file: {path} can be read by others than its owner: chmod 600 {path}"]
+    return []
 
 
 # ---- topics ------------------------------------------------------------------------------------------------------

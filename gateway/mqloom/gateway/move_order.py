@@ -9,8 +9,9 @@ from mqloom.core.errors import BrokerError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import MOVE_S
 from mqloom.core.records import MoveAnswer, Order, decode_move, encode_order
+from mqloom.core.seals import Keyring
 from mqloom.gateway.command_options import WAIT_S
-from mqloom.gateway.drivers.visiting import Visit, visiting
+from mqloom.gateway.drivers.visiting import Visit, sealed_request, visiting
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.moves import LEAVE_S
 
@@ -31,17 +32,24 @@ STEPS: Final = {
 
 
 def order_move(
-    gateway: GatewayId, address: BrokerAddress, to: GatewayId, tell: Callable[[str], None], wait_s: float = WAIT_S
+    gateway: GatewayId,
+    address: BrokerAddress,
+    to: GatewayId,
+    tell: Callable[[str], None],
+    wait_s: float = WAIT_S,
+    keyring: Keyring | None = None,
 ) -> MoveAnswer:
     """Return how a move ended; `tell` is given every step. Raises BrokerError if nobody answers."""
     client = ClientId(f"move-{secrets.token_hex(4)}")
     topic = layout.control(gateway, client)
-    with visiting({gateway: (address, (topic,))}) as visits:
+    with visiting({gateway: (address, (topic, layout.status(gateway)))}) as visits:
         visit = visits.each[gateway]
         if not visits.wait(lambda _, visit: visit.is_ready, wait_s) or visit.problem:
             raise BrokerError(visit.address, visit.problem or f"it does not answer within {wait_s:g} s")
         order = encode_order(Order(number=1, move_to=to))
-        visit.client.publish(layout.order(gateway, client), order, 1)
+        to_topic = layout.order(gateway, client)
+        order = sealed_request(visits, gateway, to_topic, order, keyring, wait_s)
+        visit.client.publish(to_topic, order, 1)
         seen: bytes | None = None
 
         def is_new(_: GatewayId, visit: Visit) -> bool:

@@ -166,7 +166,10 @@ class Node:
 
     def handle(self, event: Event | Reconfigured, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
-        if self.sealing is None or isinstance(event, Reconfigured):
+        if self.sealing is None:
+            self._take(event, now)
+        elif isinstance(event, Reconfigured):
+            self.sealing.change_keys(event.keyring)
             self._take(event, now)
         else:
             opened = self.sealing.opened(event, now)

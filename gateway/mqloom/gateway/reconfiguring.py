@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mqloom.core.seals import Keyring
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import CodecChoice
@@ -26,6 +27,8 @@ class Reconfigured:
     standing: Sequence[Standing]
     federate: Sequence[str]
     data: Sequence[str]
+    keyring: Keyring | None = None
+    """The federation's keys; whether it has any does not change while a gateway runs."""
 
 
 def reconfigure(

@@ -10,7 +10,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.manager import LoadedPlugin
 
-RELOADED: Final = frozenset({"name", "data", "telemetry_s", "federate"})
+RELOADED: Final = frozenset({"name", "data", "telemetry_s", "federate", "key_file"})
 """Keys of [federation] and of the gateway's [[brokers]] that hold at once, as do [[codecs]] and [[subscriptions]]."""
 
 BUILT_IN: Final = {
@@ -26,6 +26,8 @@ def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list
     """Return what differs from how the gateway began and cannot be changed while it runs, each with its place."""
     before, after = old.configuration, new.configuration
     places = [f"federation.{key}" for key in _differing(before.federation, after.federation)]
+    if bool(before.federation.key_file) != bool(after.federation.key_file):  # other keys hold at once
+        places.append("federation.key_file")
     mine = after.broker(gateway)
     places += [f"brokers.{key} of {gateway}" for key in _differing(before.broker(gateway), mine)]
     others = {broker.id: broker for broker in before.brokers if broker.id != gateway}

@@ -41,9 +41,10 @@ class Sealing:
         self._requests = Requests()
         self._effects: list[Effect] = []
 
-    def change_keys(self, keyring: Keyring) -> None:
-        """Take other keys from now on; conversations go on."""
-        self._sessions.keyring = keyring
+    def change_keys(self, keyring: Keyring | None) -> None:
+        """Take other keys from now on, if there are any; conversations go on."""
+        if keyring is not None:
+            self._sessions.keyring = keyring
 
     # ---- inward --------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from mqloom.core.effects import (
     CloseLink,
     ClosePark,
     Effect,
+    Heard,
     HoldIntake,
     Log,
     OpenLink,
@@ -113,7 +114,7 @@ class GatewayDriver:
             gateway,
             addresses.of,
             self._handle,
-            self._refuse,
+            self._read_status,
             partial(self._dropped, "link_frames_dropped"),
             self._look_for_room,
             self._log,
@@ -221,7 +222,16 @@ class GatewayDriver:
         await asyncio.gather(*self._discarding.values(), return_exceptions=True)
 
     def _status(self, *, alive: bool) -> Status:
-        return Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
+        status = Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
+        return status if self.node.sealing is None else self.node.sealing.signed(status)
+
+    def _read_status(self, topic: str, payload: bytes) -> Status | None:
+        try:
+            status = decode_status(payload)
+        except RecordError as error:
+            self._refuse("status", f"on {topic}: {error}")
+            return None
+        return status if self.node.sealing is None or self.node.sealing.believes(status) else None
 
     # ---- inward --------------------------------------------------------------------------------------------------
 
@@ -273,9 +283,8 @@ class GatewayDriver:
 
     def _compare_epochs(self, payload: bytes) -> None:
         """End if an earlier run of ours had a larger epoch: neighbours would take whatever we say for old."""
-        try:
-            earlier = decode_status(payload)
-        except RecordError:
+        earlier = self._read_status(layout.status(self._gateway), payload) if payload else None
+        if earlier is None:
             return
         if earlier.gateway == self._gateway and earlier.epoch > self._epoch and not self._ended.done():
             problem = (
@@ -319,13 +328,18 @@ class GatewayDriver:
             self._place = messages[-1].payload  # read once, before our own status
             return None
         if what == "link":
-            self._peers.speaks(GatewayId(who))
+            self._spoke(GatewayId(who))
             frames = tuple(each.payload for each in messages)
             return FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent)
         if what == "malformed":
             for _ in messages:
                 self._refuse("malformed", f"{who}; names in topics are percent-encoded, as in sub/my%20client")
         return None
+
+    def _spoke(self, peer: GatewayId) -> None:
+        """Somebody wrote as this gateway; in a federation with a key the node says (Heard) whether it was that one."""
+        if self.node.sealing is None:
+            self._peers.speaks(peer)
 
     def _refuse(self, reason: str, text: str) -> None:
         """Count a message that is refused, and log it the 1st, 2nd, 4th, 8th... time."""
@@ -375,6 +389,8 @@ class GatewayDriver:
                 self._timer = self._loop.call_at(effect.at, self._handle, Woke())
             case Log():
                 self._log.log(logging.getLevelNamesMapping()[effect.level.upper()], "%s", effect.text)
+            case Heard():
+                self._peers.speaks(effect.neighbour)
             case OpenLink():
                 self._open_link(effect)
             case CloseLink():

@@ -11,10 +11,9 @@ from functools import partial
 
 from mqloom.core import layout
 from mqloom.core.effects import SendFrame
-from mqloom.core.errors import RecordError
 from mqloom.core.events import AcksReceived, Event, LinkConnected, LinkLost
 from mqloom.core.ids import GatewayId
-from mqloom.core.records import decode_status
+from mqloom.core.records import Status
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection
 from mqloom.gateway.interfaces import BrokerAddress
@@ -28,7 +27,7 @@ class Peers:
         gateway: GatewayId,
         address_of: Callable[[GatewayId], BrokerAddress | None],
         handle: Callable[[Event], None],
-        refuse: Callable[[str, str], None],
+        read_status: Callable[[str, bytes], Status | None],
         on_drop: Callable[[str], None],
         on_room: Callable[[], None],
         log: logging.LoggerAdapter[logging.Logger],
@@ -38,7 +37,7 @@ class Peers:
         self._make_connection = make_connection
         self._address_of = address_of
         self._handle = handle
-        self._refuse = refuse
+        self._read_status = read_status
         self._on_drop = on_drop
         self._on_room = on_room
         self._log = log
@@ -124,10 +123,8 @@ class Peers:
         self._handle(LinkLost(neighbour=peer))
 
     def _status(self, peer: GatewayId, message: Received) -> None:
-        try:
-            status = decode_status(message.payload)
-        except RecordError as error:
-            self._refuse("status", f"on {message.topic}: {error}")
+        status = self._read_status(message.topic, message.payload)
+        if status is None:
             return
         # A last will counts only if it is of the run that we know, or of a later one.
         if status.gateway == peer and (status.alive or status.epoch >= self._epochs[peer]):

@@ -3,14 +3,20 @@
 import contextlib
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import paho.mqtt.client as paho
+from msgspec.structs import replace
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from mqloom.core import layout
+from mqloom.core.errors import BrokerError, FrameError, RecordError
 from mqloom.core.ids import GatewayId
+from mqloom.core.records import decode_status, encode_status
+from mqloom.core.seals import Keyring, check_text, seal_request
 from mqloom.core.tls import tls_context
 from mqloom.gateway.interfaces import BrokerAddress
 
@@ -99,6 +105,28 @@ class Visits:
 
         with self._news:
             return self._news.wait_for(are_done, wait_s)
+
+
+def sealed_request(
+    visits: Visits, gateway: GatewayId, topic: str, body: bytes, keyring: Keyring | None, wait_s: float
+) -> bytes:
+    """Return an order or a question as the gateway expects it; the visit must read its status.
+
+    Without a key it goes as it is. Raises BrokerError if there is no status of that gateway with a seal of ours.
+    """
+    if keyring is None:
+        return body
+    visit, said = visits.each[gateway], layout.status(gateway)
+    if not visits.wait(lambda _, visit: said in visit.messages, wait_s) or visit.problem:
+        silent = f"no status of gateway {gateway} is kept there: was it ever running?"
+        raise BrokerError(visit.address, visit.problem or silent)
+    try:
+        status = decode_status(visit.messages[said])
+        check_text(keyring, said, encode_status(replace(status, seal="")), status.seal)
+    except (RecordError, FrameError) as error:
+        problem = f"the status of gateway {gateway} is not to be trusted: {error}; has it the same key_file?"
+        raise BrokerError(visit.address, problem) from None
+    return seal_request(keyring.sending, topic, status.epoch, time.time_ns(), body)
 
 
 @contextlib.contextmanager
