@@ -24,6 +24,8 @@ BATCH_MAX: Final = 2_000
 ANSWER_S_MAX: Final = 10.0
 LATE_S_MAX: Final = 3.0
 """A run that takes so much longer than planned is ended: the rate is not held."""
+STUCK_S_MAX: Final = 20.0
+"""A broker that reads nothing for so long ends the measurement."""
 CONNECT: Final = b"\x10\x12\x00\x04MQTT\x04\x02\x00\x00\x00\x06mqlbch"
 """A clean session, no keepalive."""
 
@@ -105,7 +107,7 @@ def publish(
         count = min(due, BATCH_MAX, IN_FLIGHT_MAX - in_flight)
         if count > 0:
             data = _batch(heads, packets, order, sent, count)
-            _send(broker, data, acknowledged, deadline)
+            _send(broker, data, acknowledged)
             times.extend([time.monotonic()] * count)
             sent += count
         wait_s = 0.0 if due > BATCH_MAX else max(TICK_S, begun + sent / order.rate - time.monotonic())
@@ -153,18 +155,18 @@ class _Acknowledged:
                 time.sleep(min(wait_s, TICK_S) / 2)  # acknowledgements must not make it send one by one
 
 
-def _send(broker: socket.socket, data: bytes, acknowledged: _Acknowledged, deadline: float) -> None:
-    """Write all of it, reading meanwhile: a broker that cannot write does not read either."""
+def _send(broker: socket.socket, data: bytes, acknowledged: _Acknowledged) -> None:
+    """Write all of it, however late: half a packet cannot be left. A broker that cannot write does not read either."""
     view = memoryview(data)
     broker.setblocking(False)
     try:
         while view:
-            readable, writable, _ = select.select([broker], [broker], [], max(0.0, deadline - time.monotonic()))
+            readable, writable, _ = select.select([broker], [broker], [], STUCK_S_MAX)
             if readable:
                 acknowledged.take(broker, 0.0)
             if writable:
                 view = view[broker.send(view) :]
             elif not readable:
-                raise TimeoutError("the broker does not read what is published")
+                raise TimeoutError(f"the broker has read nothing of what is published for {STUCK_S_MAX:g} s")
     finally:
         broker.setblocking(True)

@@ -5,6 +5,7 @@ subscriber has to get is known by trying its interest on every quote once. Numbe
 publications of one quote are of one length.
 """
 
+import copy
 import json
 import math
 import random
@@ -43,8 +44,7 @@ class Quotes:
 
     def everything(self) -> "Quotes":
         """Return the same quotes, all wanted by one subscriber."""
-        other = Quotes.__new__(Quotes)
-        other.quotes = self.quotes
+        other = copy.copy(self)
         other.interests = []
         other.wanted = [frozenset(range(QUOTES))]
         return other

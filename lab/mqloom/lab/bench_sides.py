@@ -177,11 +177,10 @@ class Side:
     def _subscribe(self) -> list[Worker]:
         shape = self.shape
         wishes = [self._wish(number) for number in range(shape.subscribers)]
-        parts = [wishes[start :: shape.processes] for start in range(shape.processes)]
+        count = min(shape.processes, shape.subscribers)
         workers = [
             self._end_later(Worker("subscribers", subscribe_for, self._ports[-1], part, is_bare=not shape.is_filtered))
-            for part in parts
-            if part
+            for part in (wishes[start::count] for start in range(count))
         ]
         for worker in workers:
             worker.answer(START_S_MAX)
@@ -287,9 +286,8 @@ class Side:
 
     def _account(self, sent: Sent) -> tuple[Account, float]:
         reports = self._reports()
-        came: list[Came] = [Came.__new__(Came)] * self.shape.subscribers
-        for start, report in enumerate(reports):
-            came[start :: self.shape.processes] = report.came
+        parts = [iter(report.came) for report in reports]  # subscribers were dealt out to processes in turns
+        came: list[Came] = [next(parts[number % len(parts)]) for number in range(self.shape.subscribers)]
         return account(self._quotes, sent, came), sum(report.cpu_s for report in reports)
 
     def _reports(self) -> list[Report]:
