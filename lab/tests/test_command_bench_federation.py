@@ -3,6 +3,7 @@
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -80,7 +81,8 @@ def test_both_sides_are_measured_on_real_brokers(capsys: pytest.CaptureFixture[s
 
 
 @real
-def test_an_interrupt_ends_everything_that_was_started() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_everything_that_was_started(number: signal.Signals) -> None:
     code = "from mqloom.core.command import main; raise SystemExit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "bench", "federation", "--brokers", "2", "--subscribers", "1", "--qos", "0"],
@@ -94,7 +96,7 @@ def test_an_interrupt_ends_everything_that_was_started() -> None:
             if "mqloom, 200/s" in line:
                 break
         children = children_of(process.pid)
-        process.send_signal(2)
+        process.send_signal(number)
         process.stderr.read()
         assert process.wait(30) == 130
     finally:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -80,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         check_plot(arguments.plot)
     plan = plan_of(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything that was started ends first
     with tempfile.TemporaryDirectory(prefix="mqloom-bench-") as folder, _progress(len(plan.cases)) as (tell, note):
         if arguments.soak is not None:
             soaked = soak(plan.cases[0], plan, arguments.soak, Path(folder), tell)
