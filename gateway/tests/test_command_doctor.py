@@ -56,6 +56,21 @@ def test_a_broker_with_its_default_limits_drops_and_one_without_does_not(
         assert found["strangers"][0] == "note"
 
 
+def test_a_mosquitto_whose_log_the_gateway_reads_must_tell_of_subscriptions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    path = write(tmp_path, port, 'adapter = "mosquitto"\n')
+    lines = ("allow_anonymous true", "max_queued_messages 0")
+    with mosquitto_process(broker_file(tmp_path, port, *lines), port):
+        code, found = doctor(path, capsys)
+        assert (code, found["plain clients"][0]) == (1, "wrong")
+    more = ("log_dest topic", "log_type subscribe", "log_type unsubscribe", "log_type notice")
+    with mosquitto_process(broker_file(tmp_path, port, *lines, *more), port):
+        code, found = doctor(path, capsys)
+        assert (code, found["plain clients"]) == (0, ("ok", "its log tells what they subscribe to"))
+
+
 def test_nothing_is_left_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     lines = ("allow_anonymous true", "max_queued_messages 0", "sys_interval 1", "persistence true")

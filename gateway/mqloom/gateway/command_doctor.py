@@ -23,13 +23,14 @@ from mqloom.gateway.doctoring import (
     Finding,
     as_lines,
     as_rows,
+    judge_log,
     judge_openness,
     judge_permissions,
     judge_protocol,
     judge_queue,
     judge_session,
 )
-from mqloom.gateway.drivers.probing import try_as_stranger, try_needs, try_queue, try_versions
+from mqloom.gateway.drivers.probing import try_as_stranger, try_log, try_needs, try_queue, try_versions
 from mqloom.gateway.interfaces import BrokerAddress
 
 Tell = Callable[[str], None]
@@ -94,9 +95,19 @@ def examine(configuration: Configuration, broker: BrokerTable, messages: int, te
         findings.append(judge_queue(messages, counts[1], counts[0]))
     tell("what the gateways' accounts may do")
     findings += _permissions(configuration, broker, address, version, mark)
+    if broker.adapter == "mosquitto":
+        tell("whether its log tells what plain clients subscribe to")
+        findings.append(_log(address, name, version, layout.park(broker.id, GatewayId(mark))))
     link = layout.link(broker.id, GatewayId(mark))
     findings += judge_openness(try_as_stranger(address, name, version, link))
     return Examination(where, tuple(findings))
+
+
+def _log(address: BrokerAddress, name: str, version: str, topic: str) -> Finding:
+    try:
+        return judge_log(try_log(address, name, version, topic))
+    except BrokerError as error:
+        return Finding("plain clients", "wrong", error.problem, ("try again; see the broker's log",))
 
 
 def _permissions(

@@ -15,6 +15,11 @@ QUEUE: Final = (
     "Mosquitto: max_queued_messages 0",
     "Mosquitto: max_queued_bytes 0",
 )
+LOG: Final = (
+    "Mosquitto: log_dest topic",
+    "Mosquitto: log_type subscribe, log_type unsubscribe and log_type notice, a line each",
+    "Mosquitto, in its access list, for the gateway: topic read $SYS/broker/log/#",
+)
 OPEN: Final = ("`mqloom config mosquitto` writes accounts and an access list",)
 
 
@@ -98,6 +103,14 @@ def judge_permissions(subject: str, permissions: Sequence[Permission]) -> Iterab
     unknown = [each for each in permissions if each.outcome == "unknown"]
     if unknown:
         yield Finding(subject, "unknown", "nothing can be seen of " + ", ".join(each.topics for each in unknown))
+
+
+def judge_log(is_told: bool) -> Finding:
+    """Judge by whether a Mosquitto whose log the gateway reads has told of a subscription there."""
+    if is_told:
+        return Finding("plain clients", "ok", "its log tells what they subscribe to")
+    text = "its log does not tell what they subscribe to: nothing would be brought to them"
+    return Finding("plain clients", "wrong", text, LOG)
 
 
 def judge_openness(is_open: bool) -> Iterable[Finding]:

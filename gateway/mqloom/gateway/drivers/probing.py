@@ -20,6 +20,7 @@ from mqloom.gateway.interfaces import BrokerAddress
 
 Version = Literal["5", "3.1.1"]
 PROTOCOLS = {"5": paho.MQTTv5, "3.1.1": paho.MQTTv311}
+MOSQUITTO_LOG = "$SYS/broker/log/M/subscribe"
 KEEP_S = 3_600
 """How long a session of MQTT 5 is kept at most, should we not end it."""
 
@@ -255,6 +256,15 @@ def _try_writing(
         if not granted:
             return "refused"
         return "proven" if version == "5" else "granted"
+
+
+def try_log(address: BrokerAddress, name: str, version: str, topic: str) -> bool:
+    """Return whether a Mosquitto tells by its log that somebody subscribes. Raises BrokerError."""
+    with Probe(address, name, version) as reader:
+        reader.subscribe(MOSQUITTO_LOG)
+        with Probe(address, f"{name}-writer", version) as other:
+            other.subscribe(topic)
+            return reader.wait(lambda: any(where == MOSQUITTO_LOG for where, _ in reader.messages), DOCTOR_STEP_S / 2)
 
 
 def try_as_stranger(address: BrokerAddress, name: str, version: str, topic: str) -> bool:
