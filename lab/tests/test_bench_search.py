@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqloom.lab.bench_search import CEILING_PER_S, FLOOR_PER_S, HOLDS_MAX, TRIES, Search, Step
+from mqloom.lab.bench_search import CEILING_PER_S, FLOOR_PER_S, TRIES, Search, Step
 
 STEPS_MAX = 60
 
@@ -48,16 +48,24 @@ def test_one_bad_moment_does_not_decide() -> None:
     assert held > 1_000 / 1.2
 
 
-def test_what_is_held_briefly_but_not_for_long_does_not_count() -> None:
-    held, steps = search(lambda step: step.rate <= (500 if step.is_whole else 1_000))
-    assert 500 / 1.2 <= held <= 500
-    assert next(step.rate for step in steps if step.is_whole) > 500
+@given(st.floats(FLOOR_PER_S, 1_000), st.floats(1_000, CEILING_PER_S))
+def test_what_is_held_briefly_but_not_for_long_does_not_count(whole: float, brief: float) -> None:
+    held, steps = search(lambda step: step.rate <= (whole if step.is_whole else brief))
+    assert FLOOR_PER_S <= held <= whole
+    assert held >= max(step.rate for step in steps if step.is_whole and step.rate <= whole)
 
 
-def test_holding_is_tried_a_bounded_number_of_times() -> None:
+def test_a_rate_that_is_held_for_long_is_looked_for_between_those_that_are_and_are_not() -> None:
+    held, steps = search(lambda step: step.rate <= (500 if step.is_whole else 10_000))
+    assert 500 / 1.5 <= held <= 500
+    assert sum(step.is_whole for step in steps) <= 20
+
+
+def test_holding_is_tried_down_to_the_floor_in_few_steps() -> None:
     held, steps = search(lambda step: not step.is_whole)
     assert held == 0
-    assert sum(step.is_whole for step in steps) == HOLDS_MAX * TRIES
+    assert steps[-1].rate == FLOOR_PER_S
+    assert sum(step.is_whole for step in steps) <= 15 * TRIES
 
 
 def test_in_a_hurry_what_was_held_so_far_is_tried_at_once() -> None:

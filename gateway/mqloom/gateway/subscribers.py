@@ -230,8 +230,9 @@ class Subscribers:
                 count += 1
                 effect = _republished(publication, publication.topic, publication.qos, retain=publication.retain)
                 deliveries.append((msgspec.structs.replace(effect, republished=True), duties))
-            topics = [f"{into}/{publication.topic}" for into in intos]
-            deliveries += [(_republished(publication, topic, publication.qos), duties) for topic in topics]
+            deliveries += [
+                (_republished(publication, f"{into}/{publication.topic}", publication.qos), duties) for into in intos
+            ]
             for client, wanted_by in names.items():
                 known = self._clients[client]
                 if known.format == "plain":

@@ -2,8 +2,9 @@
 
 Theory of operation. Short probes first: from the start, four times as fast after each that is held, a quarter after
 each that is not, until one is held and one is not. Between the two the geometric middle is probed until they are
-`precision` apart. Then the highest that was held is tried for the whole time. If it is not held for so long, a rate
-lower by the precision is, HOLDS_MAX times at most. A try that fails is repeated once before it counts, because what
+`precision` apart. Then the highest that was held is tried for the whole time. If it is not held for so long, one lower
+by the precision is, then by its square, its cube, and so on; and when one is held at last, the middle between that and
+the lowest that was not, REFINEMENTS_MAX times at most. A try that fails is repeated once before it counts, because what
 else a machine does should not decide; one at the floor that fails twice ends the search with nothing.
 """
 
@@ -16,8 +17,8 @@ CEILING_PER_S: Final = 200_000.0
 STEP: Final = 4.0
 TRIES: Final = 2
 """How often a rate is tried before it counts as not held."""
-HOLDS_MAX: Final = 6
-"""Rates that are tried for the whole time; past it nothing was held."""
+REFINEMENTS_MAX: Final = 2
+"""Rates that are tried for the whole time after one was held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ class Search:
         self._rate = start
         self._tries = 0
         self._holds = 0
+        self._best = 0.0  # the highest that was held for the whole time
+        self._lowest = math.inf  # the lowest that was not
+        self._refinements = 0
         self._is_hurried = False
         self.held: float | None = None
         """The answer, when it is known; 0: not even the floor."""
@@ -91,9 +95,17 @@ class Search:
 
     def _told_whole(self, *, held: bool) -> None:
         if held:
-            self.held = self._rate
-        elif self._rate <= self._floor or self._holds == HOLDS_MAX:
+            self._best = self._rate
+        else:
+            self._lowest = self._rate
+        if self._best:
+            is_near = self._lowest / self._best <= self._precision
+            if is_near or self._lowest == math.inf or self._refinements == REFINEMENTS_MAX or self._is_hurried:
+                self.held = self._best
+            self._refinements += 1
+            self._rate = math.sqrt(self._best * self._lowest)
+        elif self._rate <= self._floor:
             self.held = 0.0
         else:
+            self._rate = max(self._floor, self._rate / self._precision**self._holds)
             self._holds += 1
-            self._rate = max(self._floor, self._rate / self._precision)
