@@ -18,12 +18,14 @@ publishes but by topic and payload. So each republication is expected back once:
     ECHOES_MAX are open          the oldest gives way
 
 A connection that breaks while the broker has not acknowledged a republication of QoS 1: the client sends it again, and
-the broker may have it twice, so two may come. The second is expected for ECHO_S behind the acknowledgement. QoS is not
-compared: some brokers hand over everything with the QoS of the subscription.
+the broker may have it twice, so two may come. The second is expected, too, until ECHO_S behind the acknowledgement; and
+one more for each further break, up to DOUBTS_MAX. QoS is not compared: some brokers hand over everything with the QoS
+of the subscription.
 """
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 from mqloom.core.effects import PublishLocally
 from mqloom.core.limits import ECHO_KEPT_S, ECHO_S, ECHOES_MAX
@@ -31,17 +33,21 @@ from mqloom.core.publication import Incoming
 from mqloom.core.seen import Print, print_of
 from mqloom.gateway.journal import Journal
 
+DOUBTS_MAX: Final = 4
+"""Further copies of one republication that are expected at most."""
+
 
 class _Expected:
-    """One echo that should come. `number` is that of the publish while the broker has not acknowledged it."""
+    """One echo that should come, or that may. `number` is that of a publish that the broker has not acknowledged."""
 
-    __slots__ = ("is_open", "number", "print", "until")
+    __slots__ = ("is_open", "is_sure", "number", "print", "until")
 
-    def __init__(self, print_: Print, number: int, until: float) -> None:
+    def __init__(self, print_: Print, number: int, until: float, *, is_sure: bool = True) -> None:
         self.print = print_
         self.number = number
         self.until = until
         self.is_open = True
+        self.is_sure = is_sure
 
 
 class Echoes:
@@ -55,7 +61,7 @@ class Echoes:
         self._short: deque[_Expected] = deque()  # in the order of `until`, those that are over among them
         self._long: deque[_Expected] = deque()
         self._unacknowledged: dict[int, _Expected] = {}
-        self._doubted: dict[int, Print] = {}
+        self._doubted: dict[int, list[_Expected]] = {}  # the further copies, while it is not acknowledged
         self._packets: dict[int, Print] = {}  # of echoes that came with a packet id; so there are 65,535 at most
 
     def opened(self, now: float, *, echoes: bool, resumed: bool) -> None:
@@ -63,15 +69,19 @@ class Echoes:
         self._come = echoes
         if not resumed:
             self._packets.clear()
-        for each in (*self._short, *self._long):
-            if each.is_open and (not echoes or (not resumed and not each.number)):
+        for each in [each for same in self._open.values() for each in same]:
+            if not echoes or (not resumed and not each.number):
                 self._close(each, "session lost")
         self.refresh(now)
 
     def lost(self) -> None:
         """The intake's connection broke: what was not acknowledged is sent again, and may then come twice."""
         for number, each in self._unacknowledged.items():
-            self._doubted[number] = each.print
+            doubts = self._doubted.setdefault(number, [])
+            if len(doubts) < DOUBTS_MAX and self._count < ECHOES_MAX:
+                doubt = _Expected(each.print, number, each.until, is_sure=False)
+                self._open_one(doubt)
+                doubts.append(doubt)
 
     def expect(self, effects: Iterable[object], now: float) -> None:
         """These are carried out now."""
@@ -85,15 +95,15 @@ class Echoes:
 
     def acknowledged(self, numbers: Iterable[int], now: float) -> None:
         """The broker has these."""
-        if not self._unacknowledged and not self._doubted:
+        if not self._unacknowledged:
             return
         for number in numbers:
             known = self._unacknowledged.pop(number, None)
             if known is not None:
                 known.number = 0
-            twice = self._doubted.pop(number, None)
-            if twice is not None:
-                self._put(_Expected(twice, 0, now + ECHO_S), self._short)
+            for doubt in self._doubted.pop(number, ()):
+                doubt.number, doubt.until = 0, now + ECHO_S
+                self._short.append(doubt)
 
     def take(self, incoming: Incoming) -> bool:
         """Whether this is an echo of ours, which is over with that."""
@@ -108,7 +118,7 @@ class Echoes:
         expected = self._open.get(print_)
         if expected is None:
             return False
-        self._close(expected[0], "")
+        self._close(min(expected, key=lambda each: not each.is_sure), "")
         self._journal.counters.add("echoes")
         if incoming.packet:
             self._packets[incoming.packet] = print_
@@ -147,6 +157,9 @@ class Echoes:
         if self._count >= ECHOES_MAX:
             self._forget_oldest()
         queue.append(expected)
+        self._open_one(expected)
+
+    def _open_one(self, expected: _Expected) -> None:
         self._open.setdefault(expected.print, deque()).append(expected)
         self._count += 1
 
@@ -166,5 +179,5 @@ class Echoes:
         if not same:
             del self._open[expected.print]
         self._count -= 1
-        if missed:
+        if missed and expected.is_sure:
             self._journal.counters.add("echoes_missed", missed)
