@@ -147,6 +147,20 @@ def test_acknowledgements_leave_when_they_are_given_and_in_that_order(
     run(client, monkeypatch, scenario)
 
 
+def test_many_acknowledgements_at_once_hold_nobody_back(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.LINK_QUEUE_MAX", 4)
+
+    async def scenario(one: Story) -> None:
+        one.broker.deliver(*range(1, 51))
+        await until(lambda: len(one.received) == 50)
+        for message in one.received:
+            one.connection.acknowledge(message.token)
+        assert not one.connection.is_crowded  # whoever pauses now is never told of room: nothing was published
+        await until(lambda: len(one.broker.acknowledged) == 50)
+
+    run(client, monkeypatch, scenario)
+
+
 def test_an_acknowledgement_of_an_earlier_connection_is_discarded(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(one: Story) -> None:
         one.broker.deliver(1)

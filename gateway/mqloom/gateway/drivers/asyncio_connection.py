@@ -186,7 +186,7 @@ class AsyncioConnection:
             assert session is not None
             properties = packets.publish_properties(self._version, content_type, user_properties)
             first = packets.PUBLISH | (retain and self._limits.has_retained)
-            session.write(packets.publish(first, encoded, 0, properties, payload))
+            session.send(packets.publish(first, encoded, 0, properties, payload))
         self._was_crowded = self._was_crowded or self.is_crowded
         return True
 
@@ -229,7 +229,7 @@ class AsyncioConnection:
         first = packets.PUBLISH | again << 3 | 2 | (outgoing.retain and self._limits.has_retained)
         properties = packets.publish_properties(self._version, outgoing.content_type, outgoing.user_properties)
         topic = packets.topic_bytes(outgoing.topic)
-        self._session.write(packets.publish(first, topic, packet, properties, outgoing.payload))
+        self._session.send(packets.publish(first, topic, packet, properties, outgoing.payload))
 
     def acknowledge(self, token: Token) -> None:
         """Acknowledge a QoS 1 message, unless it came by an earlier connection."""

@@ -1,8 +1,8 @@
 """One TCP connection to a broker, from CONNECT to its end: packets in, packets out, and a pulse.
 
 All packets of one read are gathered: messages first, then acknowledgements of ours, each as one batch. What is written
-in one turn of the event loop leaves together. While the network takes no more, packets wait here: `waiting` and
-`waiting_bytes` say how much.
+in one turn of the event loop leaves together. While the network takes no more, packets wait here: `waiting` says how
+many messages, `waiting_bytes` how much all is. Acknowledgements are not counted: nobody could hold them back.
 """
 
 import asyncio
@@ -50,6 +50,7 @@ class Session(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._splitter = packets.Splitter()
         self._out: list[bytes] = []
+        self.waiting = 0
         self.waiting_bytes = 0
         self._is_scheduled = False
         self._is_writable = True
@@ -58,11 +59,6 @@ class Session(asyncio.Protocol):
         self._pulse: asyncio.TimerHandle | None = None
         self._heard = self._wrote = True
         self._silent = 0
-
-    @property
-    def waiting(self) -> int:
-        """Packets that the network has not taken."""
-        return len(self._out)
 
     # ---- the event loop's side ------------------------------------------------------------------------------------
 
@@ -131,7 +127,7 @@ class Session(asyncio.Protocol):
         if self._pulse is not None:
             self._pulse.cancel()
         self._out.clear()
-        self.waiting_bytes = 0
+        self.waiting = self.waiting_bytes = 0
         if not self.ended.done():
             problem = tls_problem(error) if isinstance(error, OSError) else ""
             problem = self._problem or problem or f"the connection was lost ({error or 'closed by the broker'})"
@@ -139,8 +135,13 @@ class Session(asyncio.Protocol):
 
     # ---- what the owner does --------------------------------------------------------------------------------------
 
+    def send(self, message: bytes) -> None:
+        """Send a PUBLISH, together with what else is sent in this turn of the event loop."""
+        self.waiting += 1
+        self.write(message)
+
     def write(self, packet: bytes) -> None:
-        """Send a packet, together with what else is sent in this turn of the event loop."""
+        """Send any other packet likewise."""
         self._out.append(packet)
         self.waiting_bytes += len(packet)
         if not self._is_scheduled and self._is_writable:
@@ -153,7 +154,7 @@ class Session(asyncio.Protocol):
         if transport is None or not self._out or not self._is_writable or transport.is_closing():
             return
         out, self._out = self._out, []
-        self.waiting_bytes = 0
+        self.waiting = self.waiting_bytes = 0
         self._wrote = True
         transport.write(b"".join(out) if len(out) > 1 else out[0])
         self._owner.drained()
