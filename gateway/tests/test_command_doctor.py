@@ -13,6 +13,11 @@ from mqloom.lab.demo_thread import free_ports
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 
 
+@pytest.fixture(autouse=True)
+def _waits_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqloom.gateway.drivers.probing.DOCTOR_STEP_S", 2.0)
+
+
 def write(folder: Path, port: int, more: str = "") -> Path:
     path = folder / "federation.toml"
     path.write_text(f'[federation]\nname = "one"\ndata = ["stocks/#"]\n[[brokers]]\nid = "west"\nport = {port}\n{more}')

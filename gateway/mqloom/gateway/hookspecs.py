@@ -52,7 +52,7 @@ class HookSpecs:
 
     @_hookspec
     def mqloom_codec(self, settings: Settings) -> Codec | None:
-        """Offer a way to turn payloads into attributes. Asked once, at the start; `codecs` chooses by name."""
+        """Offer a way to read attributes from payloads. Asked at the start and at each reload; `codecs` chooses by name."""
 
     @_hookspec
     def mqloom_matcher(self, settings: Settings) -> MatcherKind | None:
