@@ -52,7 +52,7 @@ class HookSpecs:
 
     @_hookspec
     def mqloom_codec(self, settings: Settings) -> Codec | None:
-        """Offer a way to read attributes from payloads. Asked at the start and at each reload; `codecs` chooses by name."""
+        """Offer a way to read attributes of payloads. Asked at the start and each reload; `codecs` chooses by name."""
 
     @_hookspec
     def mqloom_matcher(self, settings: Settings) -> MatcherKind | None:
