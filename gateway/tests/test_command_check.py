@@ -43,6 +43,15 @@ def test_a_good_file_is_drawn_and_said_to_be_ok(tmp_path: Path, capsys: pytest.C
     ]
 
 
+def test_what_is_hardly_meant_is_hinted_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hybrid = '[plugins.settings.tree_overlay]\nstrategy = "SH"\n'
+    path = write(tmp_path, GOOD.replace('id = "a"', 'id = "a"\noverlay_settings = {uplink_per_s = 50}') + hybrid)
+    assert main(["check", path]) == 0
+    assert capsys.readouterr().err.splitlines()[-1:] == [
+        "hint: overlay tree at b: strategy SH without uplink_per_s is S2: say how many copies a second it can send"
+    ]
+
+
 def test_every_mistake_is_printed_and_nothing_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, GOOD.replace("port", "prot").replace("stocks/#", "#") + "[[links]]\nbetween = ['a', 'c']")
     assert main(["check", path]) == 1

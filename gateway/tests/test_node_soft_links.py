@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -22,14 +23,20 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import ACK_DELAY_S, FLOW_QUEUE_MAX
+from mqloom.core.limits import ACK_DELAY_S, FLOW_QUEUE_MAX, SILENCE_S
 from mqloom.core.messages import Announce, Flush, Flushed, Hello, Message
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.wire import Frame, encode
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
+    OverlayEffect,
+    OverlayEvent,
+    OverlayStarted,
+    OverlayWoke,
+    WakeOverlayAt,
 )
+from mqloom.gateway.links import LinkState
 from mqloom.gateway.soft_links import SoftState
 from mqloom.lab.gate import ANN, US, A, B, Gate, acknowledged, acks, key, parts_of, publication, sent
 from mqloom.lab.woven import WaysOverlay
@@ -41,9 +48,9 @@ FIRST = Conversation(1, 0)
 class Woven(Gate):
     """A node with the neighbours A and B; behind A are NEAR, then FAR, and GUEST is behind B."""
 
-    def __init__(self, *opens: GatewayId) -> None:
+    def __init__(self, *opens: GatewayId, overlay: type[WaysOverlay] = WaysOverlay) -> None:
         ways = {NEAR: (A, NEAR), FAR: (A, NEAR, FAR), GUEST: (B, GUEST)}
-        self.overlay = WaysOverlay(US, [A, B], ways, opens)
+        self.overlay = overlay(US, [A, B], ways, opens)
         super().__init__(replace(parts_of(A, B), overlay=self.overlay, peers=[A, B, NEAR, FAR, GUEST]))
         self.up(A, B)
         self.guest_frames = 0
@@ -107,6 +114,36 @@ def test_a_soft_link_that_breaks_gives_its_publications_to_the_primary_way() -> 
     assert acknowledged(gate.ack(A)) == [2]
     assert publications(gate.publish(b"2"), A) == [2]
     assert gate.counted("publications_rerouted") == {"": 1}
+
+
+class Wakeful(WaysOverlay):
+    """Is woken every second, and remembers what it is told then."""
+
+    woken: ClassVar[list[int]] = []
+
+    def handle(self, event: OverlayEvent, now: float) -> list[OverlayEffect]:
+        if isinstance(event, OverlayWoke):
+            self.woken.append(event.sent)
+        wakes = [WakeOverlayAt(now + 1.0)] if isinstance(event, OverlayStarted | OverlayWoke) else []
+        return [*super().handle(event, now), *wakes]
+
+
+def test_the_overlay_hears_how_many_copies_went_out_and_of_none_that_waits_for_a_neighbour_that_is_down() -> None:
+    gate = Woven(FAR, overlay=Wakeful)
+    gate.want(FAR)
+    gate.hear(B, Announce(key(B, 1), "a/#", ""))
+    gate.publish(b"0")
+    gate.now += 1.0
+    gate.handle(Woke())
+    gate.ack(FAR)
+    gate.ack(A)
+    gate.now += SILENCE_S  # B has said nothing for so long
+    gate.handle(Woke())
+    assert gate.node.link_states()[B] is not LinkState.UP
+    gate.publish(b"1", b"2")
+    gate.now += 1.0
+    gate.handle(Woke())
+    assert Wakeful.woken == [2, 2, 4]
 
 
 def test_what_a_guest_sent_is_done_when_it_is_delivered_and_not_before() -> None:

@@ -20,7 +20,7 @@ from mqloom.plugins.overlay import TreeOverlay
 from mqloom.plugins.overlay.bodies import Report, View, decode, encode
 from mqloom.plugins.overlay.loads import Loads
 from mqloom.plugins.overlay.master_map import MasterMap
-from mqloom.plugins.tree_overlay import mqloom_check
+from mqloom.plugins.tree_overlay import mqloom_check, mqloom_overlay
 
 US, A, B, C, D = (GatewayId(name) for name in ("us", "a", "b", "c", "d"))
 LINE = [GatewayId(f"l{each}") for each in range(6)]
@@ -133,12 +133,30 @@ def test_sh_spares_an_uplink_that_is_nearly_full_and_stops_when_it_is_not() -> N
     overlay = TreeOverlay(US, [A], {"strategy": "SH", "uplink_per_s": 10.0})
     assert list(overlay.handle(OverlayStarted(), 0.0)) == [WakeOverlayAt(1.0)]
     seen = []
+    sent = 0
     for second in range(1, 9):
-        for _ in range(10 if second < 5 else 1):
-            overlay.route([A], None)
-        overlay.handle(OverlayWoke(), float(second))
+        sent += 10 if second < 5 else 1
+        overlay.handle(OverlayWoke(sent), float(second))
         seen.append(overlay.explain([A], None).strategy)
     assert seen == ["S2", "S2", "S1", "S1", "S2", "S2", "S2", "S2"]
+
+
+def test_sh_spares_no_uplink_for_what_does_not_go_out() -> None:
+    overlay = TreeOverlay(US, [A], {"strategy": "SH", "uplink_per_s": 10.0})
+    overlay.handle(OverlayStarted(), 0.0)
+    overlay.handle(LinkStood(A, False), 0.0)
+    for second in range(1, 9):
+        for _ in range(100):
+            overlay.route([A], None)
+        overlay.handle(OverlayWoke(0), float(second))
+        assert overlay.explain([A], None).strategy == "S2"
+
+
+def test_sh_without_a_known_uplink_is_hinted_at() -> None:
+    kind = mqloom_overlay({"strategy": "SH"})
+    assert kind.hints is not None
+    assert [each[:40] for each in kind.hints({})] == ["strategy SH without uplink_per_s is S2: "]
+    assert kind.hints({"uplink_per_s": 5.0}) == kind.hints({"strategy": "S2"}) == []
 
 
 def test_sh_without_a_known_uplink_is_s2() -> None:

@@ -47,7 +47,7 @@ class Assembly:
         address = _address(configuration, broker)
         for other in configuration.neighbours(gateway):  # better to fail now than when the link is opened
             _address(configuration, configuration.broker(other), gateway)
-        for hint in hints(configuration):
+        for hint in hints(federation):
             logger.warning("%s", hint, extra={"gateway": gateway})
         self.driver = GatewayDriver(
             self._build_node,

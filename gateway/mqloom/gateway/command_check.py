@@ -21,12 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the drawing and a line that says it is well; raises ConfigurationError with every mistake."""
-    configuration, _ = load_federation(arguments.file)
+    """Print the drawing, a line that says it is well, and hints; raises ConfigurationError with every mistake."""
+    federation = load_federation(arguments.file)
+    configuration = federation.configuration
     counts = f"{_count(len(configuration.brokers), 'broker')}, {_count(len(configuration.links), 'link')}"
     drawing = draw(configuration, _strokes(sys.stdout.encoding))
     sys.stdout.write(f"{drawing}\n\n{configuration.source}: ok, {counts}\n")
-    for hint in hints(configuration):
+    for hint in hints(federation):
         sys.stderr.write(f"hint: {hint}\n")
     return 0
 

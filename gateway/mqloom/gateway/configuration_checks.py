@@ -77,8 +77,24 @@ def _key_problems(draft: Draft) -> Iterator[str]:
             yield from (f"federation.key_file: {path}: {problem}" for problem in error.problems)
 
 
-def hints(configuration: Configuration) -> list[str]:
+def hints(federation: Federation) -> list[str]:
     """Return what is no mistake, but better otherwise."""
+    return [*_key_hints(federation.configuration), *_overlay_hints(federation)]
+
+
+def _overlay_hints(federation: Federation) -> list[str]:
+    configuration = federation.configuration
+    kind = federation.manager.overlays()[configuration.federation.overlay]
+    found: dict[str, list[str]] = {}
+    if kind.hints is None:
+        return []
+    for broker in configuration.brokers:
+        for hint in kind.hints(broker.overlay_settings):
+            found.setdefault(hint, []).append(broker.id)
+    return [f"overlay {kind.name} at {', '.join(brokers)}: {hint}" for hint, brokers in found.items()]
+
+
+def _key_hints(configuration: Configuration) -> list[str]:
     path = configuration.key_path
     if path is None and configuration.links:
         text = "federation.key_file: the federation has no key: whoever may write to mqloom/ on a broker can speak as a"

@@ -119,7 +119,12 @@ class MoveOver(NamedTuple):
 
 
 class OverlayWoke(NamedTuple):
-    """The time that the overlay asked for has come."""
+    """The time that the overlay asked for has come; and how many copies of publications have gone out on links so far.
+
+    A copy counts when it goes out: not what waits for a neighbour that is down, or for room on its link.
+    """
+
+    sent: int = 0
 
 
 class TellNeighbour(NamedTuple):
@@ -250,10 +255,12 @@ class OverlayKind:
     """An overlay that the configuration can choose by name.
 
     Built with the gateway's id, its primary neighbours, and settings, of which it raises ValueError if they are wrong.
+    `hints` says of a gateway's settings, a sentence for each, what is no mistake, but hardly meant.
     """
 
     name: str
     build: Callable[[GatewayId, Sequence[GatewayId], Settings], Overlay]
+    hints: Callable[[Settings], Sequence[str]] | None = None
 
 
 class ControlReceived(NamedTuple):

@@ -61,7 +61,7 @@ class Weaver:
         """Wake the overlay, if it has asked for that."""
         if self._wakes_at is not None and now >= self._wakes_at:
             self._wakes_at = None
-            self.hand(OverlayWoke(), now)
+            self.hand(OverlayWoke(self._journal.counters.total("publications_forwarded")), now)
 
     def hand(self, event: OverlayEvent, now: float) -> None:
         """Hand an event to the overlay, and do what it answers."""

@@ -30,6 +30,8 @@ COMPANIES = SYMBOLS[:24]
 """Few enough that twenty subscribers are not left waiting for a quote."""
 SETTLE_S = 10.0
 """How long after the last quote deliveries are waited for."""
+UPLINK_PER_S = 10.0
+"""For SH, how many copies a gateway can send, as it is told: at the usual rate some are busy with that, others not."""
 WEAVE_S = 4.0
 """How often soft links are judged; the first are opened after two periods, so the first quotes have the tree alone."""
 
@@ -224,6 +226,8 @@ def _federation(strategy: str) -> str:
     for one, other in LINKS:
         lines += ["[[links]]", f'between = ["{one}", "{other}"]']
     lines += ["[plugins.settings.tree_overlay]", f'strategy = "{strategy}"', f"weave_s = {WEAVE_S}"]
+    if strategy == "SH":
+        lines.append(f"uplink_per_s = {UPLINK_PER_S}")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ For a search that sees the same state by many ways, equal must be equal to the b
   hence it does not show which of several equal objects was used;
 - what holds nothing between two events (journal, outboxes, a plain overlay, codecs) is a number by its role, and
   shared;
-- counters are left out: nothing is decided by them;
+- counters are left out: nothing is decided by them, but how busy SH is, which is none of the overlays here;
 - a function that was made by another one is its code, and what it has taken from there.
 
 `times_of` names all times of a node. A test holds it against every float that can be found in one.

@@ -130,6 +130,8 @@ class _Run:
             if came is not None:
                 if at >= self._counts_from:
                     self._count(here, came, at)
+                if came.source is not None:
+                    self._net.sent[came.source] += 1
                 self._take(here, came, at)
                 continue
             self._queues[here].popleft()

@@ -120,6 +120,7 @@ class _Run:
         while self._under_way and self._under_way[0][0] <= until:
             at, _, here, source, sent, hops = heapq.heappop(self._under_way)
             self._net.run(at)
+            self._net.sent[source] += 1
             if here in sent.wanting:
                 self.flow.deliver(sent, hops, at, int((at - BEGIN_S) / self._period_s))
             else:

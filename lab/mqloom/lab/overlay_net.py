@@ -73,6 +73,8 @@ class OverlayNet:
         self.body_bytes = 0
         self.changes: Counter[str] = Counter()
         """How many soft links were opened, and closed."""
+        self.sent: Counter[GatewayId] = Counter()
+        """Copies that have gone out from each gateway; `publish` counts them, whoever else uses `route` must, too."""
         self.crashed: set[GatewayId] = set()
         self._kept: dict[tuple[GatewayId, GatewayId], list[bytes]] = {}
         """What a gateway that moves was told by its neighbour to be, by both."""
@@ -98,6 +100,8 @@ class OverlayNet:
             self.now = max(self.now, at)
             if isinstance(event, OverlayWoke) and self._wakes.get(gateway) != at:
                 continue  # another waking has replaced it
+            if isinstance(event, OverlayWoke):
+                event = OverlayWoke(self.sent[gateway])
             if isinstance(event, LinkStood) and event.up and (gateway, event.gateway) not in self.soft:
                 continue  # closed meanwhile
             if isinstance(event, NeighbourTold) and event.neighbour not in self.neighbours[gateway]:
@@ -159,6 +163,7 @@ class OverlayNet:
             for target in self.route(here, wanting, source):
                 hops.append((here, target))
                 assert len(hops) < COPIES_MAX
+                self.sent[here] += target not in self.crashed
                 reached[target] += 1
                 if reached[target] == 1 and target not in self.crashed:
                     queue.append((target, here))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import OverlayKind, Settings
-from mqloom.plugins.overlay import TreeOverlay, settings_problems
+from mqloom.plugins.overlay import TreeOverlay, settings_hints, settings_problems
 
 NOTHING: Settings = {}
 
@@ -29,4 +29,4 @@ def mqloom_overlay(settings: Settings) -> OverlayKind:
     def build(gateway: GatewayId, neighbours: Sequence[GatewayId], own: Settings = NOTHING) -> TreeOverlay:
         return TreeOverlay(gateway, neighbours, {**settings, **own})
 
-    return OverlayKind(name="tree", build=build)
+    return OverlayKind(name="tree", build=build, hints=lambda own: settings_hints({**settings, **own}))

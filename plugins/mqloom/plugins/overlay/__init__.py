@@ -16,7 +16,7 @@ How the modules follow from each other:
     tree           all of it together
 """
 
-from mqloom.plugins.overlay.settings import OverlaySettings, settings_problems
+from mqloom.plugins.overlay.settings import OverlaySettings, settings_hints, settings_problems
 from mqloom.plugins.overlay.tree import TreeOverlay
 
-__all__ = ["OverlaySettings", "TreeOverlay", "settings_problems"]
+__all__ = ["OverlaySettings", "TreeOverlay", "settings_hints", "settings_problems"]

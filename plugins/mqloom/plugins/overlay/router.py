@@ -33,8 +33,6 @@ class Router:
         self.working = WorkingMap(master)
         self.down = 0
         """The primary neighbours that are down, as a bit vector."""
-        self.copies = 0
-        """How many copies were sent, ever."""
         self.unknown = 0
         """How many anchors that are not on the map were asked for, ever; once for each remembered answer."""
         self._strategy = strategy
@@ -54,7 +52,6 @@ class Router:
             answer = self._memo[key] = Answer(tuple(self._in_order(self._forward(wanted), wanted)))
             self.unknown += sum(anchor not in master.numbers for anchor in key[0])
         answer.hits += 1
-        self.copies += len(answer.targets)
         return answer.targets
 
     def set_map(self, master: MasterMap, soft: Iterable[GatewayId], down: Iterable[GatewayId] = ()) -> None:

@@ -37,6 +37,14 @@ def settings_problems(settings: Settings) -> list[str]:
     return problems
 
 
+def settings_hints(settings: Settings) -> list[str]:
+    """Return what is no mistake in the settings of one gateway, but hardly meant."""
+    read = read_settings(settings)
+    if read.strategy == "SH" and read.uplink_per_s is None:
+        return ["strategy SH without uplink_per_s is S2: say how many copies a second it can send"]
+    return []
+
+
 def read_settings(settings: Settings) -> OverlaySettings:
     """Return the settings; raises ValueError with everything that is wrong with them."""
     problems = settings_problems(settings)

@@ -71,7 +71,7 @@ class TreeOverlay:
         self._views_told = 0
         self._weave_at = self._measure_at = 0.0
         self._measured = (0.0, 0)
-        """When copies were last counted for SH, and how many there were."""
+        """When SH last measured, and how many copies had gone out."""
         self._woven = (0.0, 0)
         """Likewise at the end of the last period."""
         self._sent_per_s = 0.0
@@ -150,7 +150,7 @@ class TreeOverlay:
             case LinkStood():
                 return self._stand(event.gateway, up=event.up, now=now)
             case OverlayWoke():
-                return self._wake(now)
+                return self._wake(event.sent, now)
             case MoveNear():
                 return self._keep_off(event.path, now)
             case MoveOver():
@@ -233,14 +233,14 @@ class TreeOverlay:
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
-    def _wake(self, now: float) -> list[OverlayEffect]:
+    def _wake(self, sent: int, now: float) -> list[OverlayEffect]:
         effects: list[OverlayEffect] = []
         if now >= self._measure_at:
             self._measure_at = now + MEASURE_S
-            self._measure(now)
+            self._measure(sent, now)
         if now >= self._weave_at:
             self._weave_at = now + self.settings.weave_s
-            effects += self._weave(now)
+            effects += self._weave(sent, now)
         return [*effects, self._next_wake()]
 
     def _next_wake(self) -> WakeOverlayAt:
@@ -250,22 +250,22 @@ class TreeOverlay:
     def _is_hybrid(self) -> bool:
         return self.settings.strategy == "SH" and self.settings.uplink_per_s is not None
 
-    def _measure(self, now: float) -> None:
+    def _measure(self, sent: int, now: float) -> None:
         """SH, section 5: spare an uplink that is used by more than four fifths, by S1; else S2."""
-        since, copies = self._measured
-        self._measured = (now, self._router.copies)
+        since, before = self._measured
+        self._measured = (now, sent)
         if not self._is_hybrid or now <= since:
             return
         assert self.settings.uplink_per_s is not None
-        per_s = (self._router.copies - copies) / (now - since)
+        per_s = (sent - before) / (now - since)
         self._sent_per_s += SMOOTHING * (per_s - self._sent_per_s)
         busy = self._sent_per_s > UTILISATION_MAX * self.settings.uplink_per_s
         self._router.set_strategy("S1" if busy else "S2")
 
-    def _weave(self, now: float) -> list[OverlayEffect]:
-        since, copies = self._woven
-        self._woven = (now, self._router.copies)
-        self._loads.measure((self._router.copies - copies) / (now - since) if now > since else 0.0)
+    def _weave(self, sent: int, now: float) -> list[OverlayEffect]:
+        since, before = self._woven
+        self._woven = (now, sent)
+        self._loads.measure((sent - before) / (now - since) if now > since else 0.0)
         traffic = self._router.traffic()
         woven = self._weaving.weave(self._map, traffic, self._router.strategy, self._router.down, now)
         self._rewire()
