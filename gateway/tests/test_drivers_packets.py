@@ -99,6 +99,7 @@ def test_the_limits_of_a_broker_are_read_from_its_answer() -> None:
     assert packets.read_connack(body, MQTT_5) == packets.Answer(0, BrokerLimits(20, 4096, has_retained=False), 60)
     assert packets.read_connack(b"\0\0", MQTT_3) == packets.Answer(0, BrokerLimits(), None)
     assert packets.read_connack(b"\0\1", MQTT_5).code == 1
+    assert [packets.read_connack(b"\1\0", version).is_resumed for version in (MQTT_3, MQTT_5)] == [True, True]
 
 
 @pytest.mark.parametrize("topic", ["a/#", "+", "", "a\0b", "x" * 70_000])

@@ -66,6 +66,7 @@ class AsyncioConnection:
         self._version = 0
         self._backoff = Backoff()
         self._limits = BrokerLimits()
+        self._is_resumed = False
         self._opening: Session | None = None
         self._session: Session | None = None  # the same, once the broker has let us in
         self._connections = 0
@@ -146,6 +147,11 @@ class AsyncioConnection:
             max(self._outstanding, session.waiting) > LINK_QUEUE_MAX // 2
             or session.waiting_bytes > LINK_QUEUE_BYTES_MAX // 2
         )
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the broker had kept our session."""
+        return self._is_resumed
 
     @property
     def protocol(self) -> int:
@@ -243,6 +249,7 @@ class AsyncioConnection:
         """The broker has let us in: subscribe, then send again what it may not have."""
         self._session = session
         self._limits = answer.limits
+        self._is_resumed = answer.is_resumed
         self._window = min(IN_FLIGHT_MAX, answer.limits.receive_maximum)
         if self._plan.subscriptions:
             session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))

@@ -100,7 +100,7 @@ class IntakeDriver:
         )
 
     def _opened(self) -> None:
-        self._handle(IntakeOpened(echoes=self.connection.protocol != MQTT_5))
+        self._handle(IntakeOpened(echoes=self.connection.protocol != MQTT_5, resumed=self.connection.is_resumed))
         self._on_up()
 
     def _lost(self) -> None:

@@ -123,6 +123,11 @@ class Connection(Protocol):
         ...
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether the broker had kept our session when we last connected."""
+        ...
+
+    @property
     def protocol(self) -> int:
         """Which MQTT is spoken, once it is up: 5, or 4 for 3.1.1."""
         ...

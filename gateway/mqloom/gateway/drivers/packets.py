@@ -75,6 +75,7 @@ class Answer(NamedTuple):
     code: int
     limits: BrokerLimits
     keepalive_s: int | None
+    is_resumed: bool = False
 
 
 def reason_text(code: int) -> str:
@@ -256,7 +257,7 @@ def read_connack(body: bytes, version: int) -> Answer:
         raise PacketError("a CONNACK of less than two bytes")
     code = body[1]
     if version != MQTT_5 or len(body) < 3 or code == 1:
-        return Answer(code, BrokerLimits(), None)
+        return Answer(code, BrokerLimits(), None, bool(body[0] & 1))
     properties, _ = read_properties(body, 2)
     limits = BrokerLimits(
         _number(properties, RECEIVE_MAXIMUM, 65_535),
@@ -264,7 +265,7 @@ def read_connack(body: bytes, version: int) -> Answer:
         bool(_number(properties, RETAIN_AVAILABLE, 1)),
     )
     keepalive_s = _number(properties, SERVER_KEEP_ALIVE, -1)
-    return Answer(code, limits, keepalive_s if keepalive_s >= 0 else None)
+    return Answer(code, limits, keepalive_s if keepalive_s >= 0 else None, bool(body[0] & 1))
 
 
 def read_suback(body: bytes, version: int) -> tuple[int, bytes]:

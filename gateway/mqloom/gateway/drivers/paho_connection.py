@@ -70,6 +70,7 @@ class PahoConnection:
         self._version = 0
         self._backoff = Backoff()
         self._limits = BrokerLimits()
+        self._is_resumed = False
         self._is_closing = False
         self._is_closed = False
         self._is_up = False
@@ -175,6 +176,11 @@ class PahoConnection:
         return self._is_up and max(self._outstanding, len(self._unsent)) > LINK_QUEUE_MAX // 2
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether the broker had kept our session."""
+        return self._is_resumed
+
+    @property
     def protocol(self) -> int:
         """Which MQTT is spoken."""
         return self._version
@@ -278,7 +284,12 @@ class PahoConnection:
     # ---- paho's thread -------------------------------------------------------------------------------------------
 
     def _on_connect(
-        self, client: paho.Client, _: object, __: paho.ConnectFlags, reason: ReasonCode, properties: Properties | None
+        self,
+        client: paho.Client,
+        _: object,
+        flags: paho.ConnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
     ) -> None:
         self._is_answered = True
         if reason.is_failure:
@@ -286,6 +297,7 @@ class PahoConnection:
                 self._is_answered = False
             self._soon(self._fell, f"the broker refuses us: {reason}")
             return
+        self._is_resumed = flags.session_present
         self._connections += 1  # an acknowledgement of an earlier connection would hit another packet
         self._soon(self._opened, _limits(properties))
         if self._plan.subscriptions:
