@@ -20,6 +20,7 @@ while over INTAKE_WINDOW publications are not taken care of.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from mqloom.core.effects import Acknowledge, Effect, HoldIntake, PublishFence, ReleaseIntake
@@ -229,12 +230,20 @@ def _problem(incoming: Incoming) -> str | None:
         return "payload too large"
     if len(incoming.topic) > TOPIC_LENGTH_MAX:
         return "topic too long"
-    try:
-        check_topic(incoming.topic)  # some brokers pass what MQTT forbids, and no neighbour would read it
-    except TopicError:
+    if not _is_topic(incoming.topic):  # some brokers pass what MQTT forbids, and no neighbour would read it
         return "topic invalid"
-    if len(incoming.user_properties) > USER_PROPERTIES_MAX or any(
-        len(text) > PROPERTY_LENGTH_MAX for pair in incoming.user_properties for text in pair
+    if incoming.user_properties and (
+        len(incoming.user_properties) > USER_PROPERTIES_MAX
+        or any(len(text) > PROPERTY_LENGTH_MAX for pair in incoming.user_properties for text in pair)
     ):
         return "too many properties"
     return "too many properties" if len(incoming.content_type) > PROPERTY_LENGTH_MAX else None
+
+
+@lru_cache(4_096)  # most topics come again
+def _is_topic(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except TopicError:
+        return False
+    return True

@@ -296,17 +296,20 @@ class Traffic:
         publications = [publication for publication, _ in batch]
         contents = self._contents.decode(publications)
         local: list[Matched] = []
+        matched = relayed = 0
         found = self._match(publications, contents, [duty for _, duty in batch])
         for (publication, duty), keys in zip(batch, found, strict=True):
             here, hops = self._split(keys, source, publication.qos)
             if here or hops:
-                self._counters.add("publications_matched")
+                matched += 1
             if here:
                 local.append((publication, here, duty))
             elif source is not None:
-                self._counters.add("publications_relayed")
+                relayed += 1
             if hops:
                 self._forward(publication, duty, hops)
+        self._counters.add("publications_matched", amount=matched)
+        self._counters.add("publications_relayed", amount=relayed)
         self._deliver(local)
         for _, duty in batch:
             if duty is not None:

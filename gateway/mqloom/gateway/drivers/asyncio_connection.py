@@ -144,7 +144,8 @@ class AsyncioConnection:
         if session is None or not self._is_up:
             return False
         return (
-            max(self._outstanding, session.waiting) > LINK_QUEUE_MAX // 2
+            session.waiting > LINK_QUEUE_MAX // 2
+            or self._outstanding > LINK_QUEUE_MAX // 2
             or session.waiting_bytes > LINK_QUEUE_BYTES_MAX // 2
         )
 
@@ -193,7 +194,8 @@ class AsyncioConnection:
             properties = packets.publish_properties(self._version, content_type, user_properties)
             first = packets.PUBLISH | (retain and self._limits.has_retained)
             session.send(packets.publish(first, encoded, 0, properties, payload))
-        self._was_crowded = self._was_crowded or self.is_crowded
+        if not self._was_crowded and self.is_crowded:
+            self._was_crowded = True
         return True
 
     def _problem(self, qos: int) -> str:

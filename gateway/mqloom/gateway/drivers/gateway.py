@@ -456,22 +456,25 @@ class GatewayDriver:
             assert self._intake is not None
             self._intake.republish(effect, then)
             return
-        publish = partial(
-            self._own.publish,
+        if effect.retain and is_kept(self._gateway, effect.topic):
+            self._kept[effect.topic] = effect
+        park = self._parks_by_topic.get(effect.topic)
+        if park is None or then is None:
+            self._publish_own(effect, then)
+        else:
+            park.put(partial(self._publish_own, effect), then)
+
+    def _publish_own(self, effect: PublishLocally, then: Callable[[], None] | None) -> None:
+        assert self._own is not None
+        self._own.publish(
             effect.topic,
             effect.payload,
             effect.qos,
             retain=effect.retain,
             content_type=effect.content_type,
             user_properties=effect.user_properties,
+            then=then,
         )
-        if is_kept(self._gateway, effect.topic):
-            self._kept[effect.topic] = effect
-        park = self._parks_by_topic.get(effect.topic)
-        if park is None or then is None:
-            publish(then=then)
-        else:
-            park.put(lambda kept: publish(then=kept), then)
 
     def _took_over(self, number: int) -> None:
         """Gather what the broker acknowledges in one go into one event."""
