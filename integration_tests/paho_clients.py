@@ -60,11 +60,14 @@ class Publisher(threading.Thread):
         self._pause_s = pause_s
         self._ended = threading.Event()
         self.acknowledged = 0
+        self.doubtful: set[int] = set()
+        """What was under way when a connection broke: the client sends it again, and the broker may have it twice."""
 
     def run(self) -> None:
         """Publish one by one, through reconnections."""
         client = Client(CallbackAPIVersion.VERSION2, f"publisher-{self._port}", clean_session=False)
         client.reconnect_delay_set(1, 1)
+        client.on_disconnect = lambda *_: self.doubtful.update((self.acknowledged, self.acknowledged + 1))
         client.connect(HOST, self._port)
         client.loop_start()
         for number in itertools.count():
