@@ -47,6 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gateway", default="", metavar="NAME", help="the gateway (default: the one that says it is alive)"
     )
     parser.add_argument(
+        "--token", default="", metavar="TOKEN", help="what the gateway's operator gave us, if it asks for one"
+    )
+    parser.add_argument(
         "--qos", type=int, choices=(0, 1), default=1, help="1: what comes is acknowledged (%(default)s)"
     )
     parser.add_argument("--count", type=whole_number(), metavar="N", help="end after this many publications")
@@ -67,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     if len(client) > ID_LENGTH_MAX:
         raise LocalError(f"--client: more than {ID_LENGTH_MAX} characters")
     gateway = GatewayId(arguments.gateway) if arguments.gateway else None
-    subscriber = Subscriber(ClientId(client), {_name(wish): wish}, qos=arguments.qos, gateway=gateway)
+    subscriber = Subscriber(
+        ClientId(client), {_name(wish): wish}, qos=arguments.qos, gateway=gateway, token=arguments.token
+    )
     screen = Screen(wish, count=arguments.count, as_json=arguments.json)
     # A killed client comes back to its session only if it has a name of its own: else it would be left to the broker.
     keep_session = bool(arguments.client) and arguments.qos > 0

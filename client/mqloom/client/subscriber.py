@@ -82,10 +82,11 @@ class Subscriber:
         qos: int = 1,
         lease_s: float = LEASE_S,
         gateway: GatewayId | None = None,
+        token: str = "",
     ) -> None:
         self.state = State.OFFLINE
         self._client = client
-        self._wishes = Wishes(wishes)
+        self._wishes = Wishes(wishes, token)
         self._inbox = Inbox(self._wishes)
         self._qos = qos
         self._lease_s = lease_s

@@ -18,7 +18,8 @@ class WishState(Enum):
 class Wishes:
     """The subscriptions of one client; what was refused is not asked for again."""
 
-    def __init__(self, wishes: Mapping[str, Wish]) -> None:
+    def __init__(self, wishes: Mapping[str, Wish], token: str = "") -> None:
+        self._token = token
         assert wishes
         self._wishes = dict(wishes)
         self._standings = dict.fromkeys(wishes, WishState.OPEN)
@@ -33,7 +34,7 @@ class Wishes:
     def record(self, *, qos: int, lease_s: float) -> bytes:
         """Return the record that asks for all that was not refused."""
         wishes = {name: wish for name, wish in self._wishes.items() if self._standings[name] is not WishState.REFUSED}
-        return encode_record(Record(subscriptions=wishes, format="frame", qos=qos, lease_s=lease_s))
+        return encode_record(Record(subscriptions=wishes, format="frame", qos=qos, lease_s=lease_s, token=self._token))
 
     def reopen(self) -> None:
         """All answers are to be given anew."""

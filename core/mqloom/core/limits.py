@@ -185,6 +185,24 @@ client has to write it again."""
 MIRROR_EVERY_S: Final = 0.2
 """The least time between two writes of the mirror; what changes meanwhile waits."""
 
+RECORDS_PER_S: Final = 20.0
+"""Records that one client may write in the long run; past that, and RECORDS_BURST at once, they are refused."""
+
+RECORDS_BURST: Final = 200
+
+ANSWERS_PER_S: Final = 100.0
+"""Refusals that are answered, of all clients together; past that, and ANSWERS_BURST at once, they are only counted."""
+
+ANSWERS_BURST: Final = 1_000
+
+QUESTIONS_PER_S: Final = 50.0
+"""Questions about routes that are looked at; past that, and QUESTIONS_BURST at once, they are only counted."""
+
+QUESTIONS_BURST: Final = 100
+
+TOKEN_LENGTH_MAX: Final = 1_024
+"""Characters in a client's token; longer: its record is refused."""
+
 CLIENTS_MAX: Final = 100_000
 """Clients with subscriptions at one gateway; a newcomer past that is refused."""
 

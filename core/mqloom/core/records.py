@@ -20,6 +20,7 @@ from mqloom.core.limits import (
     QUESTION_BYTES_MAX,
     RECORD_BYTES_MAX,
     RECORD_SUBSCRIPTIONS_MAX,
+    TOKEN_LENGTH_MAX,
     TOPIC_LENGTH_MAX,
 )
 from mqloom.core.publication import Publication
@@ -35,7 +36,7 @@ class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     where: str = ""
 
 
-class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """All that a client wants, by names of its own choice; a new record replaces the one before.
 
     `plain` gives the raw payload below `out/CLIENT/` under its own topic, `frame` envelopes with ids.
@@ -46,6 +47,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Format = "plain"
     qos: Annotated[int, Meta(ge=0, le=1)] = 1
     lease_s: Annotated[float, Meta(ge=0, le=86_400 * 366)] = 0
+    token: Annotated[str, Meta(max_length=TOKEN_LENGTH_MAX)] = ""
+    """What the client shows to admission; it goes nowhere else."""
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,9 +16,10 @@ from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
-from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, SubscribeRequest
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, RecordRequest, SubscribeRequest
 from mqloom.gateway.key_file import keyring_in
 from mqloom.gateway.node import Node, NodeParts
+from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.reloading import left_as_it_was
 from mqloom.gateway.sealing import SealParts
@@ -91,6 +92,8 @@ class Assembly:
             shows_links=True,
             agents=manager.agents(gateway),
             admit=self._admit,
+            admit_record=self._admit_record,
+            pace=Pace(),
             codecs=changeable.codecs,
             data=changeable.data,
             federate=changeable.federate,
@@ -102,6 +105,9 @@ class Assembly:
 
     def _admit(self, request: SubscribeRequest) -> str | None:
         return self._federation.manager.admit(request, self._failed)
+
+    def _admit_record(self, request: RecordRequest) -> str | None:
+        return self._federation.manager.admit_record(request, self._failed)
 
     def _sink(self, record: CounterRecord) -> None:
         self._federation.manager.record(record, self._failed)

@@ -4,22 +4,28 @@ Whatever becomes of one the client is told: established, refused with a reason, 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import FilterError, RecordError, TopicError
 from mqloom.core.events import BrokerKnown
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
-from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX
-from mqloom.core.records import Answer, Wish, decode_record, encode_answer
+from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, RECORDS_PER_S
+from mqloom.core.records import Answer, Record, Wish, decode_record, encode_answer, encode_record
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.flushes import Flushes
-from mqloom.gateway.interfaces import SubscribeRequest
+from mqloom.gateway.interfaces import RecordRequest, SubscribeRequest
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.mirror import Mirror
+from mqloom.gateway.pace import Pace
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.subscribers import Standing, Subscribers
+
+NO_WISH: Final = Record(subscriptions={})
+"""What a client that deletes its record asks for."""
 
 
 class Terms(Protocol):
@@ -45,6 +51,16 @@ class Terms(Protocol):
         """Says why somebody may not subscribe; None if it may."""
         ...
 
+    @property
+    def admit_record(self) -> Callable[[RecordRequest], str | None]:
+        """Says why a record does not count; None if it does."""
+        ...
+
+    @property
+    def pace(self) -> Pace | None:
+        """How much clients may make us do."""
+        ...
+
 
 class Clients:
     """The clients of one gateway, as far as they subscribe."""
@@ -64,25 +80,17 @@ class Clients:
 
     def record(self, client: ClientId, data: bytes, now: float) -> None:
         """A client wrote its record: begin what is new, then end what is gone."""
+        record = None if self._is_hurried(client, now) else self._admitted(client, data, now)
+        if record is None:
+            return
         if not data:
             self._mirror.note(client, b"")
             self._end(self._subscribers.keys_of(client), now)
             return
-        try:
-            record = decode_record(data)
-            if len(client) > ID_LENGTH_MAX:
-                raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
-            if self._subscribers.ending(client) > ENDING_MAX:
-                raise RecordError("too many changes: wait until earlier subscriptions have ended, then write it again")
-            if client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
-                raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
-        except RecordError as error:
-            self._refuse(client, "record", Answer(answer="refused", problem=error.problem))
-            return
-        self._mirror.note(client, data)
+        self._mirror.note(client, encode_record(replace(record, token="")) if record.token else data)
         difference = self._subscribers.compare(client, record, now)
         for name, wish in difference.begin.items():
-            self._begin(client, name, wish)
+            self._begin(client, name, wish, now)
         self._end(difference.end, now)
         self._subscribers.discard_idle(client)
         for key in difference.stay:
@@ -91,28 +99,66 @@ class Clients:
                 name = self._subscribers.owner(key).name
                 self._answer(client, Answer(answer="established", name=name, partly=not complete))
 
-    def _begin(self, client: ClientId, name: str, wish: Wish) -> None:
+    def _is_hurried(self, client: ClientId, now: float) -> bool:
+        """Whether a client writes more records than we read; it is told so once, until it has waited."""
+        pace = self._terms.pace
+        if pace is None or pace.record(client, now):
+            return False
+        if pace.is_to_be_told(client):
+            problem = f"over {RECORDS_PER_S:g} records a second: wait a little, and write the last one again"
+            self._refuse(client, "rate", Answer(answer="refused", problem=problem), now)
+        else:
+            self._journal.counters.add("subscriptions_refused", "rate")
+        return True
+
+    def _admitted(self, client: ClientId, data: bytes, now: float) -> Record | None:
+        """Return what a record says (no bytes: nothing is wanted), if it can be read and counts."""
+        try:
+            record = decode_record(data) if data else NO_WISH
+            if len(client) > ID_LENGTH_MAX:
+                raise RecordError(f"a client's name of more than {ID_LENGTH_MAX} characters")
+            if self._subscribers.ending(client) > ENDING_MAX and data:
+                raise RecordError("too many changes: wait until earlier subscriptions have ended, then write it again")
+            if data and client not in self._subscribers and len(self._subscribers) >= CLIENTS_MAX:
+                raise RecordError(f"this gateway serves {CLIENTS_MAX} clients already")
+        except RecordError as error:
+            self._refuse(client, "record", Answer(answer="refused", problem=error.problem), now)
+            return None
+        if not data and client not in self._subscribers:
+            return record
+        refusal = self._terms.admit_record(self._request(client, record, len(data)))
+        if refusal is not None:
+            self._refuse(client, "admission", Answer(answer="refused", problem=refusal), now)
+            return None
+        return record
+
+    def _request(self, client: ClientId, record: Record, size: int) -> RecordRequest:
+        pace = self._terms.pace
+        changes = 0 if pace is None else pace.changes(client)
+        return RecordRequest(self._terms.gateway, client, record.token, size, len(record.subscriptions), changes)
+
+    def _begin(self, client: ClientId, name: str, wish: Wish, now: float) -> None:
         try:
             subscription = Subscription.parse(wish.topics, wish.where)
         except FilterError as error:
             answer = Answer(answer="refused", name=name, problem=error.problem, column=error.column)
-            self._refuse(client, "filter", answer)
+            self._refuse(client, "filter", answer, now)
             return
         except TopicError as error:
-            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=str(error)))
+            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=str(error)), now)
             return
         if not any(subscription.may_touch(topics) for topics in self._terms.data):
             problem = f"nothing would ever come: only {', '.join(self._terms.data)} take part in the federation"
-            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=problem))
+            self._refuse(client, "topic", Answer(answer="refused", name=name, problem=problem), now)
             return
         refusal = self._terms.admit(SubscribeRequest(self._terms.gateway, client, name, subscription))
         if refusal is not None:
-            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal))
+            self._refuse(client, "admission", Answer(answer="refused", name=name, problem=refusal), now)
             return
         key = self.next_key()
         if not self._routes.add(key, subscription, None):
             problem = "the matcher failed on it: ask the operator"
-            self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem))
+            self._refuse(client, "matcher", Answer(answer="refused", name=name, problem=problem), now)
             return
         self._subscribers.begin(client, name, wish, key)
 
@@ -190,10 +236,12 @@ class Clients:
             if owner.client is not None and not self._subscribers.is_ending(key):
                 self._answer(owner.client, Answer(answer="established", name=owner.name, partly=not complete))
 
-    def _refuse(self, client: ClientId, reason: str, answer: Answer) -> None:
+    def _refuse(self, client: ClientId, reason: str, answer: Answer, now: float) -> None:
         text = f"client {client[:100]!r} {answer.name[:100]!r}: {answer.problem}"
         self._journal.refuse("subscriptions_refused", reason, text)
-        self._answer(client, answer)
+        pace = self._terms.pace
+        if pace is None or pace.answer(now):
+            self._answer(client, answer)
 
     def _answer(self, client: ClientId, answer: Answer) -> None:
         topic = layout.control(self._terms.gateway, client)

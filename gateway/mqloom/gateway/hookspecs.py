@@ -22,6 +22,7 @@ from mqloom.gateway.interfaces import (
     CounterRecord,
     MatcherKind,
     OverlayKind,
+    RecordRequest,
     Settings,
     SubscribeRequest,
 )
@@ -73,6 +74,13 @@ class HookSpecs:
     @_hookspec
     def mqloom_admit(self, settings: Settings, request: SubscribeRequest) -> str | None:
         """Refuse a subscription by saying why, or return None. Asked for every one; one refusal is enough.
+
+        A plugin that raises counts as a refusal: a broken lock stays locked.
+        """
+
+    @_hookspec
+    def mqloom_admit_record(self, settings: Settings, request: RecordRequest) -> str | None:
+        """Refuse a client's whole record by saying why, or return None. Asked for every one; one refusal is enough.
 
         A plugin that raises counts as a refusal: a broken lock stays locked.
         """

@@ -315,6 +315,18 @@ class SubscribeRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordRequest:
+    """A record that a client has written, before anything is done with it; one of 0 bytes deletes."""
+
+    gateway: GatewayId
+    client: ClientId
+    token: str
+    record_bytes: int
+    subscriptions: int
+    changes_per_min: int
+
+
+@dataclass(frozen=True, slots=True)
 class CounterRecord:
     """What a telemetry sink is given: a gateway's counts by name, at a time in seconds since 1970."""
 

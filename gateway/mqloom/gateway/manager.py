@@ -5,7 +5,7 @@ the gateway is being put together is a clear error; one that raises later is cou
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from mqloom.gateway.interfaces import (
     CounterRecord,
     MatcherKind,
     OverlayKind,
+    RecordRequest,
     Settings,
     SubscribeRequest,
 )
@@ -119,13 +120,22 @@ class Manager:
 
     def admit(self, request: SubscribeRequest, on_failure: OnFailure) -> str | None:
         """Return why a subscription is refused, or None; a plugin that fails refuses."""
-        for plugin, call in self._calls("mqloom_admit", request=request):
+        return self._refusal("mqloom_admit", self._calls("mqloom_admit", request=request), on_failure)
+
+    def admit_record(self, request: RecordRequest, on_failure: OnFailure) -> str | None:
+        """Return why a record is refused, or None; a plugin that fails refuses."""
+        return self._refusal("mqloom_admit_record", self._calls("mqloom_admit_record", request=request), on_failure)
+
+    def _refusal(
+        self, hook: str, calls: Iterable[tuple[str, Callable[[], object]]], on_failure: OnFailure
+    ) -> str | None:
+        for plugin, call in calls:
             try:
                 answer = call()
                 if not (answer is None or isinstance(answer, str)):
                     raise TypeError(f"answered {type(answer).__name__} instead of text or None")
             except Exception as error:
-                on_failure(plugin, "mqloom_admit", error)
+                on_failure(plugin, hook, error)
                 return f"admission plugin {plugin!r} failed: ask the operator"
             if answer is not None:
                 return answer or f"refused by {plugin!r}"

@@ -349,7 +349,7 @@ class Node:
             case PlaceRead():
                 self._neighbours.read(event.data, now)
             case Asked():
-                self._asked(event.client, event.data)
+                self._asked(event.client, event.data, now)
             case Ordered():
                 self._moves.ordered(event.client, event.data, now)
 
@@ -372,7 +372,10 @@ class Node:
 
     # ---- questions and orders -------------------------------------------------------------------------------------
 
-    def _asked(self, client: ClientId, data: bytes) -> None:
+    def _asked(self, client: ClientId, data: bytes, now: float) -> None:
+        if self._parts.pace is not None and not self._parts.pace.question(now):
+            self._journal.refuse("questions_refused", "rate", "more than can be answered")
+            return
         links, data_topics = tuple(self._links), self._parts.data
         answering = Answering(
             self.gateway, links, data_topics, self._traffic, self._routes, self._overlay, self._journal

@@ -5,13 +5,19 @@ from dataclasses import dataclass, field
 
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, SubscribeRequest
+from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
+from mqloom.gateway.pace import Pace
 from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
 
 
 def admit_all(request: SubscribeRequest) -> str | None:
     """Admit everybody: what a gateway does without an admission plugin."""
+    return None
+
+
+def admit_any(request: RecordRequest) -> str | None:
+    """Admit every record."""
     return None
 
 
@@ -27,6 +33,9 @@ class NodeParts:
     codecs: Sequence[CodecChoice]
     agents: Sequence[Agent] = ()
     admit: Callable[[SubscribeRequest], str | None] = admit_all
+    admit_record: Callable[[RecordRequest], str | None] = admit_any
+    pace: Pace | None = None
+    """None: clients may do as much as they like."""
     peers: Collection[GatewayId] = ()
     """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
     shows_links: bool = False
