@@ -51,6 +51,7 @@ def test_hooks_and_their_arguments_are_those_of_the_specifications() -> None:
         "mqloom_adapter": ("settings",),
         "mqloom_agent": ("settings", "gateway"),
         "mqloom_admit": ("settings", "request"),
+        "mqloom_admit_record": ("settings", "request"),
         "mqloom_record": ("settings", "record"),
     }
 

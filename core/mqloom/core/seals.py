@@ -107,9 +107,9 @@ def seal_packet(packet: Packet, link: bytes, body: bytes) -> bytes:
 
 def read_packet(data: bytes) -> Packet:
     """Return what stands before a sealed frame, unchecked; raises FrameError if it is none."""
-    check_sealed(data, PACKET_BYTES)
     if len(data) > FRAME_BYTES_MAX + PACKET_BYTES:
         raise FrameError("oversized", f"{len(data)} bytes, the bound is {FRAME_BYTES_MAX}")
+    check_sealed(data, PACKET_BYTES)
     _, *fields = _PACKET.unpack_from(data)
     return Packet(*fields)
 
