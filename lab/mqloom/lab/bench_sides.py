@@ -245,8 +245,8 @@ class Side:
 
     # ---- running -------------------------------------------------------------------------------------------------
 
-    def run(self, rate: float, seconds: float) -> Run:
-        """Publish evenly, and see what comes, and when; waits until nothing more does."""
+    def run(self, rate: float, seconds: float, patience_s: float = 0.0) -> Run:
+        """Publish evenly, and see what comes, and when; what comes too late to count may be waited for."""
         count = max(1, round(rate * seconds))
         for worker in self._crowd:
             worker.ask(("begin", self._first))
@@ -254,7 +254,7 @@ class Side:
             worker.answer()
         bytes_before = self._link_bytes()
         sent = self._publish(count, rate)
-        result, cpu_s = self._await(sent)
+        result, cpu_s = self._await(sent, patience_s)
         bytes_after = self._link_bytes()
         crossed = None if bytes_before is None or bytes_after is None else bytes_after - bytes_before
         for program in (*self.brokers, *self.gateways):
@@ -272,10 +272,10 @@ class Side:
         is_whole = not missing and (not order.qos or done.acknowledged == count)
         return Sent(order.first, done.times, done.took_s if is_whole else math.inf)
 
-    def _await(self, sent: Sent) -> tuple[Account, float]:
-        """Return the account when everything has come, or could not have come in time any more."""
+    def _await(self, sent: Sent, patience_s: float) -> tuple[Account, float]:
+        """Return the account when everything has come, or is waited for no longer."""
         expected = sum(len(self._quotes.numbers(each, sent.first, len(sent.times))) for each in self._quotes.wanted)
-        deadline = sent.last_at + lag_s_max(sent.took_s)
+        deadline = sent.last_at + max(lag_s_max(sent.took_s), patience_s)
         while True:
             is_over = time.monotonic() > deadline
             if is_over or self._counts()[1] >= expected:

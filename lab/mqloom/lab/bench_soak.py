@@ -22,6 +22,8 @@ SHARE: Final = 0.8
 SAMPLE_S: Final = 1.0
 PART_S: Final = 20.0
 """The time is filled with runs of so many seconds, one right after the other."""
+PATIENCE_S: Final = 30.0
+"""What has not come so long after its part is lost."""
 WARM_SHARE: Final = 0.2
 """This first part of the time does not count: memory fills up to what is used."""
 
@@ -88,7 +90,7 @@ def _soak(side: Side, rate: float, minutes: float, tell: Tell) -> Soak:
     runs: list[Run] = []
     try:
         while (left_s := begun + minutes * 60 - time.monotonic()) > 0:
-            runs.append(side.run(rate, min(PART_S, max(left_s, 1.0))))
+            runs.append(side.run(rate, min(PART_S, max(left_s, 1.0)), PATIENCE_S))
             lost = sum(run.account.lost for run in runs)
             tell(f"soak: {rate:,.0f}/s, {left_s / 60:.1f} minutes left, {lost} lost")
     finally:
