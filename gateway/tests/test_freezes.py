@@ -8,6 +8,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
 from mqloom.core.messages import Freeze, Frozen, Message, Thaw
+from mqloom.core.records import PlaceLink
 from mqloom.gateway.freezes import MOVERS_MAX, Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
@@ -292,21 +293,21 @@ def test_when_nothing_more_is_heard_of_a_move_it_is_over() -> None:
 
 # ---- taking on -----------------------------------------------------------------------------------------------------
 
-TO_US = Freeze(MOVER, 3, (MOVER, A, US), 4)
+TO_US = Freeze(MOVER, 3, (MOVER, A, US), 4, instead_of=(MOVER, B))
 
 
 def test_only_the_gateway_of_a_move_to_us_may_be_our_neighbour_and_only_while_we_agree() -> None:
     ice = Ice()
-    assert ice.freezes.may_join(MOVER) == 0
+    assert ice.freezes.may_join(MOVER) is None
     ice.asked(TO_US)
-    assert ice.freezes.may_join(MOVER) == 0  # not all have agreed
+    assert ice.freezes.may_join(MOVER) is None  # not all have agreed
     ice.answered(B, C, freeze=TO_US)
-    assert ice.freezes.may_join(MOVER) == 3
-    assert ice.freezes.may_join(NEW) == 0
+    assert ice.freezes.may_join(MOVER) == PlaceLink(MOVER, 3, False, (MOVER, B))
+    assert ice.freezes.may_join(NEW) is None
     ice.freezes.thawed(A, Thaw(MOVER, 3, 0), 1.0)
-    assert ice.freezes.may_join(MOVER) == 0
+    assert ice.freezes.may_join(MOVER) is None
     ice.asked()
-    assert ice.freezes.may_join(MOVER) == 0
+    assert ice.freezes.may_join(MOVER) is None
 
 
 def test_the_one_from_whom_a_gateway_has_parted_says_that_its_move_is_over() -> None:

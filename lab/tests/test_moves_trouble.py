@@ -167,7 +167,7 @@ def test_a_new_neighbour_whom_nobody_tells_that_the_gateway_stays_hears_it_when_
     world.order()
     assert world.end() == MOVED
     assert world.is_new()
-    assert world.kept("A")[-1] == PlaceLink(GatewayId("B"), 2, True)
+    assert world.kept("A")[-1] == PlaceLink(GatewayId("B"), 2, True, (GatewayId("A"), GatewayId("N")))
 
 
 def test_one_on_the_path_that_says_farewell_meanwhile_is_heard_when_the_move_is_over() -> None:

@@ -108,7 +108,7 @@ class Freeze(Struct, frozen=True, array_like=True, tag=12, gc=False):
     """A gateway is about to move a primary link (paper 001, section 6): asks for leave, and for soft links to keep off.
 
     The path begins with the gateway that moves, and goes over its old neighbour to its new one. It is said again to one
-    who may have forgotten it; then it is no question.
+    who may have forgotten it; then it is no question. `instead_of` is for the new neighbour to keep (`PlaceLink`).
     """
 
     mover: GatewayName
@@ -116,6 +116,7 @@ class Freeze(Struct, frozen=True, array_like=True, tag=12, gc=False):
     path: Annotated[tuple[GatewayName, ...], Meta(min_length=3, max_length=PATH_MAX)]
     hops_left: Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
     is_again: bool = False
+    instead_of: tuple[GatewayName, GatewayName] | None = None
 
 
 class Frozen(Struct, frozen=True, array_like=True, tag=13, gc=False):

@@ -141,18 +141,23 @@ class RouteAnswer(Struct, frozen=True, kw_only=True):
 
 
 class PlaceLink(Struct, frozen=True, array_like=True):
-    """One primary link of a gateway: by which move it came about (0: by configuration), and whether by our own."""
+    """One primary link of a gateway: by which move it came about (0: by configuration), and whether by our own.
+
+    `instead_of` are the ends of the configured link whose place it has taken, by one move or several; None if it is in
+    the configuration itself.
+    """
 
     gateway: GatewayName
     number: Number = 0
     is_ours: bool = False
+    instead_of: tuple[GatewayName, GatewayName] | None = None
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Who a gateway's neighbours are since primary links were moved; retained, and read at its start.
+    """Who a gateway's neighbours are, whatever links were moved; retained, and read at its start.
 
-    It counts as long as the configuration names the neighbours that it did then. `parted` are those that may believe
-    themselves our neighbours, and are not any more, by the move of that number.
+    `configured` are those that the configuration named then: what has changed in it since is done to the links.
+    `parted` are those that may believe themselves our neighbours, and are not any more, by the move of that number.
     """
 
     number: Number

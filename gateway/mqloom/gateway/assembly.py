@@ -89,6 +89,7 @@ class Assembly:
                 gateway, neighbours, broker.overlay_settings
             ),
             peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
+            network=[(one, other) for one, other in (link.between for link in configuration.links)],
             shows_links=True,
             agents=manager.agents(gateway),
             admit=self._admit,

@@ -30,9 +30,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_HOPS_MAX, FREEZE_S
 from mqloom.core.messages import Freeze, Frozen, Thaw
+from mqloom.core.records import PlaceLink
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import MoveNear, MoveOver, OverlayEvent
 from mqloom.gateway.outbox import Outbox
@@ -120,7 +123,7 @@ class Freezes:
         assert self._agreed is not None
         freeze = self._agreed.freeze
         if freeze.hops_left:
-            again = Freeze(freeze.mover, freeze.number, freeze.path, freeze.hops_left - 1, True)
+            again = replace(freeze, hops_left=freeze.hops_left - 1, is_again=True)
             for neighbour in neighbours:
                 self._outbox.post(neighbour, [again])
 
@@ -139,12 +142,13 @@ class Freezes:
         assert self._agreed.asked_by is None
         return self._agreed.answer
 
-    def may_join(self, gateway: GatewayId) -> int:
-        """Return by which move a gateway is to be our neighbour; 0 if by none that we have agreed to."""
+    def may_join(self, gateway: GatewayId) -> PlaceLink | None:
+        """Return the link by which a gateway is to be our neighbour; None if by no move that we have agreed to."""
         agreed = self._agreed
         if agreed is None or agreed.answer != "" or agreed.freeze.mover != gateway:
-            return 0
-        return agreed.freeze.number if agreed.freeze.path[-1] == self._gateway else 0
+            return None
+        freeze = agreed.freeze
+        return PlaceLink(gateway, freeze.number, False, freeze.instead_of) if freeze.path[-1] == self._gateway else None
 
     def settle(self) -> None:
         """Answer, when everybody has and the soft links that touch the path are gone."""
@@ -210,7 +214,7 @@ class Freezes:
                 return
             targets = ()
         self._agree(_Agreement(freeze, asked_by, set(targets), now + FREEZE_S, problem or None), now)
-        further = Freeze(freeze.mover, freeze.number, freeze.path, max(freeze.hops_left - 1, 0))
+        further = replace(freeze, hops_left=max(freeze.hops_left - 1, 0))
         for target in targets:
             self._outbox.post(target, [further])
 

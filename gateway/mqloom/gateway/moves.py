@@ -164,7 +164,8 @@ class Moves:
             return
         places = self._neighbours.places
         number = places.number + 1
-        self._move = Move(client, order, path, PlaceLink(order.move_to, number, True), now + MOVE_S)
+        link = PlaceLink(order.move_to, number, True, places.stands_for(path[1]))
+        self._move = Move(client, order, path, link, now + MOVE_S)
         places.part(order.move_to, number)
         self._keep_place(self._move, places.record())
         self._enter(self._move, Step.ASKING)
@@ -211,7 +212,8 @@ class Moves:
             self._stay(move, "another gateway near moves: try again when that is over", now)
             return True
         hops = min(2 * parts.overlay.reach, CONTROL_HOPS_MAX)
-        parts.freezes.ask(Freeze(self._gateway, move.link.number, move.path, hops), now)
+        freeze = Freeze(self._gateway, move.link.number, move.path, hops, instead_of=move.link.instead_of)
+        parts.freezes.ask(freeze, now)
         return self._enter(move, Step.FREEZING)
 
     def _link(self, move: Move, now: float) -> bool:
@@ -414,10 +416,9 @@ class Moves:
         It is told everything only when our broker has kept that it is our neighbour.
         """
         parts = self._neighbours
-        number = parts.freezes.may_join(mover)
-        if not number:
+        link = parts.freezes.may_join(mover)
+        if link is None:
             return False
-        link = PlaceLink(mover, number)
         parts.places.add(link)
         parts.add(link, now)
         parts.unkept.add(mover)
@@ -435,9 +436,9 @@ class Moves:
         if parts.freezes.is_free:
             return
         for mover, link in list(parts.places.links.items()):
-            number = parts.freezes.may_join(mover)
-            if number > link.number:
-                parts.places.add(PlaceLink(mover, number))
+            later = parts.freezes.may_join(mover)
+            if later is not None and later.number > link.number:
+                parts.places.add(later)
                 self._keep(parts.places.record(), lambda: None)
 
     def parted(self, neighbour: GatewayId, number: int) -> None:

@@ -46,16 +46,17 @@ class Neighbours:
 
     def read(self, data: bytes, now: float) -> None:
         """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
-        if data:
-            if not self.places.read(data, self.peers):  # else it would count again with an earlier configuration
-                self.traffic.keep(self.places.record(), lambda: None)
-            for neighbour in [each for each in self.links if each not in self.places.links]:
-                self.routes.drop_neighbour(neighbour)
-                self.drop(neighbour, now)
+        if not (data and self.places.read(data, self.peers)):  # the next life must know what this one was told
+            self.traffic.keep(self.places.record(), lambda: None)
+        gone = [each for each in self.links if each not in self.places.links]
+        new = [link for link in self.places.links.values() if link.gateway not in self.links]
+        for neighbour in gone:
+            self.routes.drop_neighbour(neighbour)
+            self.drop(neighbour, now)
+        if gone or new:
             self.change_overlay(now)
-            for link in self.places.links.values():
-                if link.gateway not in self.links:
-                    self.add(link, now)
+        for link in new:
+            self.add(link, now)
         orders: list[Effect] = [CloseLink(neighbour=former, is_primary=True) for former in self.places.left()]
         self.soft_links.orders = [
             *orders,

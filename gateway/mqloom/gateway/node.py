@@ -139,7 +139,7 @@ class Node:
             epoch=parts.epoch,
             links=self._links,
             peers=self._peers,
-            places=Places(parts.gateway, parts.neighbours, self._journal),
+            places=Places(parts.gateway, parts.neighbours, self._journal, parts.network),
             routes=self._routes,
             traffic=self._traffic,
             flushes=self._flushes,

@@ -38,6 +38,8 @@ class NodeParts:
     """None: clients may do as much as they like."""
     peers: Collection[GatewayId] = ()
     """All other gateways of the federation: to these a soft link may be opened, and from these one may come."""
+    network: Collection[tuple[GatewayId, GatewayId]] | None = None
+    """All primary links of the configuration; None if they are not known here: then links that were moved stay."""
     shows_links: bool = False
     """Whether the links are shown on our own broker, for people."""
     standing: Sequence[Standing] = ()

@@ -1,12 +1,22 @@
 """Where a gateway stands in the primary network: its neighbours, since when, and from whom it has parted.
 
-The configuration names the neighbours; moves change them. What they are then is kept as a retained message on our own
+The configuration names the neighbours; moves change them. What they are is kept as a retained message on our own
 broker, so that a gateway that crashes comes back in the old network or in the new one. The record always says what is
 to be done after a crash: while a gateway tries to move, its new neighbour stands among those it has parted from, and
 is told so if it asks.
 
 Moves are numbered so that whoever takes part in a later one knows a larger number: a gateway's next number is one more
 than any that it has heard of.
+
+When the configuration has changed. A link that was moved stands for one of the configuration, and both its ends keep
+for which. So every link of the network stands for one of the configuration, each for another, and what has changed
+there is done to the network by each gateway for itself, so that both ends of a link come to the same:
+
+    a link of the configuration   then
+    as before                     whatever stands for it stays
+    added                         it is a link; if it was one by a move, it stands for itself from now on
+    removed                       whatever stands for it is no link any more
+    with a broker that is gone    likewise
 """
 
 from collections.abc import Collection, Sequence
@@ -27,9 +37,16 @@ MISSED_MAX: Final = 1_000_000
 class Places:
     """The primary links of one gateway, as they are kept."""
 
-    def __init__(self, gateway: GatewayId, configured: Sequence[GatewayId], journal: Journal) -> None:
+    def __init__(
+        self,
+        gateway: GatewayId,
+        configured: Sequence[GatewayId],
+        journal: Journal,
+        network: Collection[tuple[GatewayId, GatewayId]] | None = None,
+    ) -> None:
         self._gateway = gateway
         self._configured = tuple(configured)
+        self._network = None if network is None else frozenset(map(frozenset, network))
         self._journal = journal
         self.number = 0
         """The largest number of a move that we have heard of."""
@@ -42,7 +59,7 @@ class Places:
     def read(self, data: bytes, peers: Collection[GatewayId]) -> bool:
         """Take what an earlier life of ours has kept; `peers` have known addresses.
 
-        Whether it is of this configuration; if not, those who are our neighbours by it alone are so no more.
+        Whether it is of this configuration; if not, what has changed is done to the links, and must be kept.
         """
         try:
             place = decode_place(data)
@@ -52,23 +69,56 @@ class Places:
         self.number = place.number
         self._parted = dict(place.parted)
         self.former = dict.fromkeys(place.former)
-        if set(place.configured) != set(self._configured):
-            text = "the links in the configuration have changed since one was moved: the configuration counts"
-            self._give_up(place, text)
-            return False
-        gone = [link.gateway for link in place.links if link.gateway not in (self._gateway, *self._configured, *peers)]
-        if gone:
-            text = f"{gone[0]}, to which a link was moved, is not in the configuration any more: that counts"
-            self._give_up(place, text)
-            return False
-        self.links = {link.gateway: link for link in place.links if link.gateway != self._gateway}
-        return True
+        kept = {link.gateway: link for link in place.links if link.gateway != self._gateway}
+        self.links = {link.gateway: link for link in kept.values() if self._stays(link, peers)}
+        added = [each for each in self._configured if each not in place.configured]
+        for each in added:
+            self._configure(kept.get(each, PlaceLink(each)))
+        if not self.links and self._configured:  # nobody is left alone: we were away when something was changed
+            text = "by what was kept we have no neighbours: the configuration counts"
+            self._journal.refuse("places_refused", "configuration", text)
+            for each in self._configured:
+                self.add(PlaceLink(each))
+        for link in kept.values():
+            if link.gateway not in self.links:
+                self._leave(link)
+        return set(place.configured) == set(self._configured) and self.links == kept
 
-    def _give_up(self, place: Place, text: str) -> None:
-        self._journal.refuse("places_refused", "configuration", text)
-        for link in place.links:
-            if link.gateway not in self._configured:
-                self.part(link.gateway, place.number + 1)
+    def _stays(self, link: PlaceLink, peers: Collection[GatewayId]) -> bool:
+        """Whether that for which a link stands is in the configuration, and so is its other end."""
+        if link.gateway not in self._configured and link.gateway not in peers:
+            return False
+        if link.instead_of is None:
+            return bool(link.number) or link.gateway in self._configured
+        if self._gateway in link.instead_of:
+            return any(each in self._configured for each in link.instead_of)
+        return self._network is None or frozenset(link.instead_of) in self._network
+
+    def _configure(self, link: PlaceLink) -> None:
+        """A link has come into the configuration; a move may have made it before."""
+        neighbour = link.gateway
+        if neighbour in self.links and link.instead_of is not None:
+            one, other = link.instead_of
+            text = (
+                f"the link to {neighbour} is in the configuration now, and so is still that of {one} and {other}, "
+                "which had been moved there: the network is one link short. Take that out of the configuration"
+            )
+            self._journal.refuse("places_refused", "configuration", text)
+        self.add(PlaceLink(neighbour, link.number, link.is_ours, (self._gateway, neighbour) if link.number else None))
+        self._journal.tell("info", f"{neighbour} is our neighbour: the configuration says so since our last start")
+
+    def _leave(self, link: PlaceLink) -> None:
+        """Have a neighbour no more, because of the configuration; one that came by a move may not know that."""
+        self.remove(link.gateway)
+        if link.number:
+            self.part(link.gateway, self.number + 1)
+        text = f"{link.gateway} is no neighbour any more, by the configuration; what was parked for it is discarded"
+        self._journal.tell("info", text)
+
+    def stands_for(self, neighbour: GatewayId) -> tuple[GatewayId, GatewayId] | None:
+        """Return the link of the configuration for which that to a neighbour stands; None if it is not known."""
+        link = self.links[neighbour]
+        return (self._gateway, neighbour) if not link.number else link.instead_of
 
     def heard_of(self, number: int) -> bool:
         """Somebody uses this number; whether that can be, for so many moves nobody has missed."""

@@ -96,7 +96,7 @@ class Reception:
     def _is_stranger(self, sender: GatewayId) -> bool:
         """Whether somebody can have nothing to say to us, whatever it is."""
         is_known = self._may_be_guest(sender) or self._places.has_parted(sender)
-        return not (is_known or self._freezes.may_join(sender))
+        return not is_known and self._freezes.may_join(sender) is None
 
     def _may_be_guest(self, sender: GatewayId) -> bool:
         """Whether somebody may have a soft link to us: not on the map, what comes from there might go back there."""

@@ -65,15 +65,16 @@ OPERATOR: Final = ClientId("operator")
 
 @dataclass(frozen=True, slots=True)
 class GatewayPlan:
-    """A gateway before it runs: its way to its own broker, and to those of its neighbours."""
+    """A gateway before it runs: its way to its own broker, and who its neighbours are."""
 
     gateway: GatewayId
     build: BuildNode
     own: Place
-    links: dict[GatewayId, Place]
+    neighbours: Callable[[], Sequence[GatewayId]]
+    """Those in the configuration, asked for at every start."""
     intake: IntakeSettings
     place_of: Callable[[GatewayId], Place]
-    """The way to the broker of any other gateway, for soft links."""
+    """The way to the broker of any other gateway."""
 
 
 class GatewayModel:
@@ -107,7 +108,7 @@ class GatewayModel:
         self._epochs: dict[GatewayId, int] = {}
         self._place = b""
         self._has_place = False
-        self.node = self.plan.build(self.id, self.epoch, tuple(self.plan.links), self._clock.now)
+        self.node = self.plan.build(self.id, self.epoch, self.plan.neighbours(), self._clock.now)
         self._open()
 
     def crash(self, notice_s: Callable[[], float]) -> None:

@@ -48,6 +48,13 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     to: str
 
 
+class JoinPlan(Struct, frozen=True, kw_only=True):
+    """At a time, a gateway with one link comes into the configuration, and starts; its neighbour is started anew."""
+
+    at: float
+    gateway: str
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """A whole run."""
 
@@ -68,6 +75,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Whether soft links are opened and closed all the time."""
     moves: tuple[MovePlan, ...] = ()
     """With these, all overlays keep maps."""
+    joins: tuple[JoinPlan, ...] = ()
+    """Gateways that are not there from the beginning; all others are."""
 
     def randomness(self, name: str) -> random.Random:
         """Return what decides whatever has this name; the same whenever it is asked for."""

@@ -10,7 +10,7 @@ from mqloom.lab.plan import Plan
 TRIES_MAX: Final = 120
 """Runs that shrinking may take; then what it has is small enough."""
 
-PARTS: Final = ("faults", "moves", "subscribers", "publications")
+PARTS: Final = ("faults", "moves", "joins", "subscribers", "publications")
 """What of a plan may be left out."""
 
 Fails = Callable[[Plan], bool]

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.lab import checkers, faults
 from mqloom.lab.client_model import LEASE_S
-from mqloom.lab.plan import TOPOLOGIES, FaultPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan, links_of
+from mqloom.lab.plan import TOPOLOGIES, FaultPlan, JoinPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan, links_of
 from mqloom.lab.shrink import shrink
 from mqloom.lab.world import Options, World
 
@@ -26,6 +26,9 @@ CHECK_EVERY_S: Final = 10.0
 
 START_S: Final = 2.0
 """How long a federation has to come up before clients do."""
+
+CRASH_S: Final = 20.0
+"""How long a gateway is away at most."""
 
 SYMBOLS: Final = ("a", "b", "c", "d")
 
@@ -93,6 +96,7 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         link_latency_s=randomness.choice((0.001, 0.02, 0.1, 0.3)),
         everybody_leaves=randomness.random() < 0.5,
     )
+    plan = structs.replace(plan, joins=_joins(plan, moments))
     count = randomness.choice((0, 1, 2, 4, 8, 12, 16))
     drawn = faults.draw(plan, randomness, count, kinds, moments)
     weaving = random.Random(f"{seed} weaving")  # noqa: S311 - as above
@@ -100,7 +104,18 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
         return structs.replace(plan, faults=drawn)
     soft = faults.draw_soft(plan, weaving, weaving.choice((0, 1, 4)) if kinds else 0, moments)
     together = sorted((*drawn, *soft), key=lambda fault: (fault.at, fault.kind, fault.target))
-    return structs.replace(plan, faults=tuple(together), is_restless=True, moves=_moves(plan, moments))
+    moving = structs.replace(plan, faults=tuple(together), is_restless=True, moves=_moves(plan, moments))
+    return _with_places(moving) if moving.moves else moving
+
+
+def _joins(plan: Plan, moments: Sequence[float]) -> tuple[JoinPlan, ...]:
+    """Return, in a quarter of the runs, one of those with a single link that joins near a moment."""
+    randomness = random.Random(f"{plan.seed} joining")  # noqa: S311 - as above
+    edges = [name for name, neighbours in plan.neighbours.items() if len(neighbours) == 1]
+    if randomness.random() < 0.75 or len(plan.gateways) < 3:
+        return ()
+    at = max(START_S + 1, randomness.choice(moments) + randomness.uniform(-2.0, 2.0))
+    return (JoinPlan(at=round(at, 3), gateway=randomness.choice(edges)),)
 
 
 def _moves(plan: Plan, moments: Sequence[float]) -> tuple[MovePlan, ...]:
@@ -115,6 +130,27 @@ def _moves(plan: Plan, moments: Sequence[float]) -> tuple[MovePlan, ...]:
         to = randomness.choice(others or plan.gateways)
         moves.append(MovePlan(at=round(at, 3), gateway=gateway, to=to))
     return tuple(sorted(moves, key=lambda move: move.at))
+
+
+def _with_places(plan: Plan) -> Plan:
+    """Return a plan in which no broker loses its store shortly before its gateway ends, so that nobody has its place.
+
+    That is a loss that is not promised against: docs/soft-links.md says what an operator does then.
+    """
+    restarts = {(fault.target[0], fault.at) for fault in plan.faults if fault.kind == "gateway-crash"}
+    restarts |= {(each, join.at) for join in plan.joins for each in (join.gateway, *plan.neighbours[join.gateway])}
+    kept = [
+        fault
+        for fault in plan.faults
+        if fault.kind != "broker-loses-store"
+        or not any(
+            name == fault.target[0]
+            and at <= fault.at + fault.lasts_s + checkers.AFTERMATH_S
+            and at + CRASH_S >= fault.at
+            for name, at in restarts
+        )
+    ]
+    return structs.replace(plan, faults=tuple(kept))
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:

@@ -84,7 +84,7 @@ def build_restless(
 ) -> Node:
     """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
     overlay: Overlay
-    if plan.randomness("overlay").random() < 0.5 and not plan.moves:
+    if plan.randomness("overlay").random() < 0.5 and not plan.moves and not plan.joins:
         randomness = plan.randomness(f"restless {gateway} {epoch}")
         overlay = RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s)
     else:
@@ -153,6 +153,11 @@ class World:
         self.paths: dict[str, Path] = {}
         self.sent: dict[int, Sent] = {}
         self._sent: dict[bytes, Sent] = {}
+        self._joining = {join.gateway for join in plan.joins}
+        self.links = [pair for pair in plan.links if self._joining.isdisjoint(pair)]
+        """The links of the configuration, as it is now."""
+        self.left: set[str] = set()
+        """Gateways that are gone for good, with their brokers."""
         self.has_faults_scheduled = False
         self.brokers = {name: self._broker(name) for name in plan.gateways}
         self.gateways = {name: self._gateway(name) for name in plan.gateways}
@@ -197,10 +202,7 @@ class World:
             gateway=GatewayId(name),
             build=self.options.build,
             own=self._place(f"{name}~", name, 0.000_2),
-            links={
-                GatewayId(other): self._place(f"{name}>{other}", other, latency_s)
-                for other in self.plan.neighbours[name]
-            },
+            neighbours=partial(self.configured, name),
             intake=IntakeSettings(
                 data=DATA,
                 station=self._station(self.options.gateway_intake),
@@ -220,8 +222,11 @@ class World:
         return SubscriberModel(plan.name, GatewayId(plan.gateway), wishes, place, look, self.tell)
 
     def _schedule(self) -> None:
-        for gateway in self.gateways.values():
-            self.clock.at(0.0, gateway.start)
+        for name, gateway in self.gateways.items():
+            if name not in self._joining:
+                self.clock.at(0.0, gateway.start)
+        for join in self.plan.joins:
+            self.clock.at(join.at, partial(self.join, join.gateway))
         for publisher in self.publishers.values():
             self.clock.at(0.0, publisher.endpoint.open)
         for each in self.plan.subscribers:
@@ -241,6 +246,35 @@ class World:
         if self.options.sealed:
             order = seal_request(FEDERATION_KEY, layout.order(mover.id, OPERATOR), mover.epoch, number + 1, order)
         mover.order(order)
+
+    def configured(self, gateway: str) -> tuple[GatewayId, ...]:
+        """Return whom the configuration names as a gateway's neighbours, now."""
+        return tuple(GatewayId(other) for pair in self.links if gateway in pair for other in pair if other != gateway)
+
+    def join(self, gateway: str) -> None:
+        """Let a gateway join: its links come into the configuration, with which its neighbours are started anew."""
+        self.links += [pair for pair in self.plan.links if gateway in pair]
+        for neighbour in self.configured(gateway):
+            self.restart(neighbour)
+        self.gateways[gateway].start()
+
+    def leave(self, gateway: str) -> None:
+        """Let a gateway leave for good, out of the configuration, with which its neighbours are started anew."""
+        model = self.gateways.pop(gateway)
+        if model.is_running:
+            model.crash(lambda: 0.0)
+        self.left.add(gateway)
+        self.links = [pair for pair in self.links if gateway not in pair]
+        for name, other in self.gateways.items():
+            if other.node is not None and gateway in other.node.link_states():
+                self.restart(name)
+
+    def restart(self, gateway: str) -> None:
+        """Start a gateway anew, if it runs: one that has crashed is started when that is mended."""
+        model = self.gateways[gateway]
+        if model.is_running:
+            model.crash(lambda: 0.0)
+            model.start()
 
     def _publish(self, plan: PublicationPlan) -> None:
         publisher = self.publishers[plan.publisher]
@@ -287,7 +321,7 @@ class World:
         for name, subscriber in self.subscribers.items():
             lost_at = self.brokers[subscriber.gateway].store_lost_at  # it counts when it is answered again
             yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber, lost_at))
-        for broker in self.brokers.values():
+        for broker in (each for name, each in self.brokers.items() if name not in self.left):
             for client_id, session in broker.sessions.items():
                 held = len(session.in_flight) + len(session.queue)
                 if held:
