@@ -11,6 +11,7 @@ from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
+    CountOverlay,
     OpenSoftLink,
     OverlayEffect,
     OverlayStarted,
@@ -137,6 +138,8 @@ def test_a_soft_link_may_be_named_only_while_it_is_up() -> None:
         CloseSoftLink(FAR),
         WakeOverlayAt(7),
         AnchorsChanged(),
+        CountOverlay("overlay_ignored", "malformed", 3),
+        CountOverlay("anchors_unknown"),
     ],
 )
 def test_good_effects_are_carried_out(effect: OverlayEffect) -> None:
@@ -160,6 +163,10 @@ def test_good_effects_are_carried_out(effect: OverlayEffect) -> None:
         [WakeOverlayAt(math.inf)],
         [WakeOverlayAt(math.nan)],
         [AnchorsChanged(), WakeOverlayAt(None)],  # type: ignore[arg-type]
+        [CountOverlay("deliveries")],  # type: ignore[arg-type]
+        [CountOverlay("overlay_ignored", "said by G17")],
+        [CountOverlay("overlay_ignored", "malformed", 0)],
+        [CountOverlay("overlay_ignored", "malformed", 0.5)],  # type: ignore[arg-type]
     ],
 )
 def test_of_bad_effects_none_is_carried_out(answer: object) -> None:

@@ -1,12 +1,15 @@
 """One overlay by scripts of events, and a few joined."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from mqloom.core.ids import GatewayId
+from mqloom.core.messages import Told
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
+    CountOverlay,
     LinkStood,
     NeighbourTold,
     OpenSoftLink,
@@ -15,6 +18,8 @@ from mqloom.gateway.interfaces import (
     TellNeighbour,
     WakeOverlayAt,
 )
+from mqloom.lab.gate import US as GATE
+from mqloom.lab.gate import Gate, parts_of
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.plugins.overlay import TreeOverlay
 from mqloom.plugins.overlay.bodies import Report, View, decode, encode
@@ -186,17 +191,36 @@ def test_what_is_reported_goes_over_urgent_links_and_stays_small() -> None:
     assert all(len(each.body) < 60 for each in told)
 
 
+def test_what_is_ignored_is_among_the_counters_of_the_gateway() -> None:
+    near = GatewayId("A")
+    gate = Gate(replace(parts_of(near), overlay=TreeOverlay(GATE, [near], {"strategy": "S2"}))).up(near)
+    gate.hear(near, Told(b"nonsense"))
+    gate.hear(near, Told(b"again"))
+    assert gate.counted("overlay_ignored") == {"malformed": 2}
+
+
+def test_anchors_that_are_not_on_the_map_are_counted_now_and_then() -> None:
+    overlay = TreeOverlay(US, [A], {"strategy": "S2"})
+    overlay.handle(OverlayStarted(), 0.0)
+    for _ in range(3):
+        overlay.route([GatewayId("far"), GatewayId("farther")], None)
+    counted = [each for each in overlay.handle(OverlayWoke(), 20.0) if isinstance(each, CountOverlay)]
+    assert counted == [CountOverlay("anchors_unknown", amount=2)]
+    assert not any(isinstance(each, CountOverlay) for each in overlay.handle(OverlayWoke(), 40.0))
+
+
 def test_a_report_on_another_view_or_of_nonsense_is_ignored_and_counted() -> None:
     overlay = TreeOverlay(US, [A], {"strategy": "S2"})
     overlay.handle(NeighbourTold(A, encode(View(3, [C], [0]))), 0.0)
+    ignored = CountOverlay("overlay_ignored", "report")
     for report in (
         Report(2, [1, 1], [-1, 5], 0.0, None, 0.0),
         Report(3, [1], [-1], 0.0, None, 0.0),
         Report(3, [1, 1], [-1, 5], float("nan"), None, 0.0),
     ):
-        overlay.handle(NeighbourTold(A, encode(report)), 0.0)
-    assert overlay.counters == {"overlay_ignored_report": 3}
-    overlay.handle(NeighbourTold(A, encode(Report(3, [1, 1], [-1, 5], 0.0, float("nan"), 0.0))), 0.0)
+        assert overlay.handle(NeighbourTold(A, encode(report)), 0.0) == [ignored]
+    good = Report(3, [1, 1], [-1, 5], 0.0, float("nan"), 0.0)
+    assert overlay.handle(NeighbourTold(A, encode(good)), 0.0) == []
     assert overlay._loads._loads == {A: 1, C: 1}
     assert overlay._loads._round_trips == {C: 5}
 

@@ -39,6 +39,8 @@ COUNTERS: Final = {
     "link_resets": "conversations begun anew after the neighbour restarted",
     "flows_parked": "times that so much waited for a link that it was parked, by reason",
     "links_crowded": "times that so much waited for a soft link that it was sent another way",
+    "overlay_ignored": "what neighbours' overlays told that ours could make no use of, by reason",
+    "anchors_unknown": "anchors off the map, for which a publication went to all sides; once for each way remembered",
     "links_refused": "soft links that an overlay asked for that were refused, by reason",
     "moves_made": "primary links that this gateway moved to another neighbour",
     "moves_refused": "moves of primary links that were not begun, or ended where they began, by reason",

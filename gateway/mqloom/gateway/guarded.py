@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -12,6 +13,7 @@ from mqloom.core.records import PaintedLink
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
+    CountOverlay,
     DescribingOverlay,
     Explanation,
     MovingOverlay,
@@ -207,9 +209,19 @@ class GuardedOverlay:
                         raise ValueError(f"{effect.at} is no time to wake at")
                 case AnchorsChanged():
                     pass
+                case CountOverlay():
+                    msgspec.convert(effect._asdict(), _Count)
                 case _:
                     raise TypeError(f"an overlay answers with its effects, not {effect!r:.100}")
         return effects
+
+
+class _Count(msgspec.Struct):
+    """What may be counted: an overlay that thinks of ever new reasons would fill memory."""
+
+    counter: Literal["overlay_ignored", "anchors_unknown"]
+    reason: Annotated[str, msgspec.Meta(pattern="^[a-z]{0,20}$")]
+    amount: Annotated[int, msgspec.Meta(ge=1)]
 
 
 def _as_name(answer: object) -> GatewayId:

@@ -160,8 +160,16 @@ class WakeOverlayAt(NamedTuple):
     at: float
 
 
+class CountOverlay(NamedTuple):
+    """Count what the overlay could make no use of, by a reason of one word: what was told, or an anchor."""
+
+    counter: Literal["overlay_ignored", "anchors_unknown"]
+    reason: str = ""
+    amount: int = 1
+
+
 OverlayEvent = OverlayStarted | NeighbourTold | LinkStood | OverlayWoke | NeighboursChanged | MoveNear | MoveOver
-OverlayEffect = TellNeighbour | OpenSoftLink | CloseSoftLink | AnchorsChanged | WakeOverlayAt
+OverlayEffect = TellNeighbour | OpenSoftLink | CloseSoftLink | AnchorsChanged | WakeOverlayAt | CountOverlay
 
 
 @runtime_checkable

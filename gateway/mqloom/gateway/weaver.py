@@ -9,7 +9,9 @@ from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
     CloseSoftLink,
+    CountOverlay,
     OpenSoftLink,
+    OverlayEffect,
     OverlayEvent,
     OverlayWoke,
     TellNeighbour,
@@ -67,28 +69,31 @@ class Weaver:
         """Hand an event to the overlay, and do what it answers."""
         if self._painter is not None:
             self._painter.note_change()
-        anchors_changed = False
-        for effect in self._overlay.handle(event, now):
-            match effect:
-                case TellNeighbour():
-                    outbox = self._urgent if effect.urgent else self._outbox
-                    outbox.post(effect.neighbour, [Told(effect.body)])
-                case OpenSoftLink():
-                    if effect.gateway in self._peers:
-                        self._soft_links.open(effect.gateway)
-                    else:
-                        text = (
-                            f"{effect.gateway!r:.100} is not in our configuration: a soft link there cannot be opened"
-                        )
-                        self._journal.refuse("links_refused", "unknown", text)
-                case CloseSoftLink():
-                    self._soft_links.close(effect.gateway, now)
-                case WakeOverlayAt():
-                    self._wakes_at = effect.at
-                case AnchorsChanged():
-                    anchors_changed = True
-        if anchors_changed:
+        effects = self._overlay.handle(event, now)
+        for effect in effects:
+            self._carry_out(effect, now)
+        if any(isinstance(effect, AnchorsChanged) for effect in effects):
             self._routes.anchor_again()
+
+    def _carry_out(self, effect: OverlayEffect, now: float) -> None:
+        match effect:
+            case TellNeighbour():
+                outbox = self._urgent if effect.urgent else self._outbox
+                outbox.post(effect.neighbour, [Told(effect.body)])
+            case OpenSoftLink():
+                if effect.gateway in self._peers:
+                    self._soft_links.open(effect.gateway)
+                else:
+                    text = f"{effect.gateway!r:.100} is not in our configuration: a soft link there cannot be opened"
+                    self._journal.refuse("links_refused", "unknown", text)
+            case CloseSoftLink():
+                self._soft_links.close(effect.gateway, now)
+            case WakeOverlayAt():
+                self._wakes_at = effect.at
+            case CountOverlay():
+                self._journal.counters.add(effect.counter, effect.reason, effect.amount)
+            case AnchorsChanged():
+                pass  # when all the rest is done
 
     def tend(self, now: float) -> None:
         """Let the overlay know which soft links stand, then send on another way what they gave back.

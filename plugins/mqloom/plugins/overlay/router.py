@@ -34,7 +34,7 @@ class Router:
         self.down = 0
         """The primary neighbours that are down, as a bit vector."""
         self.unknown = 0
-        """How many anchors that are not on the map were asked for, ever; once for each remembered answer."""
+        """How many anchors that are not on the map were asked for; once for each remembered answer."""
         self._strategy = strategy
         self._memo: dict[tuple[frozenset[GatewayId], int], Answer] = {}
         self._traffic: dict[int, int] = {}

@@ -10,6 +10,7 @@ from typing import assert_never
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import (
     AnchorsChanged,
+    CountOverlay,
     Explanation,
     LinkReport,
     LinkStood,
@@ -47,7 +48,6 @@ class TreeOverlay:
     ) -> None:
         assert gateway not in neighbours
         self.settings = read_settings(settings)
-        self.counters: dict[str, int] = {}
         self._neighbours = tuple(neighbours)
         self._others = _others(self._neighbours)
         self._delta = self.settings.sight
@@ -210,9 +210,7 @@ class TreeOverlay:
         return [each for number, each in enumerate(self._map.gateways) if self._map.ways[number] & path]
 
     def _ignore(self, reason: str) -> list[OverlayEffect]:
-        name = f"overlay_ignored_{reason}"
-        self.counters[name] = self.counters.get(name, 0) + 1
-        return []
+        return [CountOverlay("overlay_ignored", reason)]
 
     def _stand(self, gateway: GatewayId, *, up: bool, now: float) -> list[OverlayEffect]:
         if gateway not in self._others:
@@ -269,7 +267,9 @@ class TreeOverlay:
         traffic = self._router.traffic()
         woven = self._weaving.weave(self._map, traffic, self._router.strategy, self._router.down, now)
         self._rewire()
-        return [*woven, *self._reports(now)]
+        unknown, self._router.unknown = self._router.unknown, 0
+        counted = [CountOverlay("anchors_unknown", amount=unknown)] if unknown else []
+        return [*woven, *self._reports(now), *counted]
 
     def _reports(self, now: float) -> list[OverlayEffect]:
         effects: list[OverlayEffect] = []
