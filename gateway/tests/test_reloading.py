@@ -6,6 +6,7 @@ import pytest
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration_checks import Federation, load_federation
+from mqloom.gateway.key_file import new_key, write_keys
 from mqloom.gateway.reloading import left_as_it_was
 
 WEST = GatewayId("west")
@@ -80,3 +81,17 @@ def test_an_agent_that_was_dropped_in_waits_for_a_restart(tmp_path: Path) -> Non
     (tmp_path / "plugins.d").mkdir()
     (tmp_path / "plugins.d" / "quiet.py").write_text(AGENT)
     assert left_as_it_was(before, read(tmp_path), WEST) == ["plugins: the agent of quiet"]
+
+
+def test_other_keys_hold_at_once_and_a_first_key_waits_for_a_restart(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_keys(tmp_path / name, [new_key("sending")], is_new=True)
+    without = read(tmp_path)
+    one, two = (read(tmp_path, TEXT.replace(*keyed(name))) for name in ("one", "two"))
+    assert left_as_it_was(one, two, WEST) == []
+    assert left_as_it_was(without, one, WEST) == ["federation.key_file"]
+    assert left_as_it_was(one, without, WEST) == ["federation.key_file"]
+
+
+def keyed(name: str) -> tuple[str, str]:
+    return ('name = "two"', f'name = "two"\nkey_file = "{name}"')

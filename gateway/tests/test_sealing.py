@@ -34,6 +34,7 @@ from mqloom.core.seals import Key, Keyring, key_of, seal_kept, seal_request
 from mqloom.core.wire import Ack, Frame, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node
+from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.sealing import SealParts
 from mqloom.lab.gate import ANN, parts_of
 from mqloom.plugins.scan_matcher import ScanMatcher
@@ -353,9 +354,10 @@ def test_keys_change_while_a_conversation_goes_on(pair: Pair) -> None:
     new = key_of(b"n" * 32)
     for keyring in (Keyring(KEY, (new,)), Keyring(new, (KEY,)), Keyring(new, retired=(KEY,))):
         for name in (A, B):
-            sealing = pair.nodes[name].sealing
-            assert sealing is not None
-            sealing.change_keys(keyring)
+            codecs = parts_of().codecs
+            again = Reconfigured(codecs=codecs, standing=(), federate=(), data=("#",), keyring=keyring)
+            for effect in pair.nodes[name].handle(again, pair.now):
+                pair.carry_out(name, effect)
             pair.publish(f"{name} has {keyring.sending.name}".encode())
     assert len(pair.delivered) == 7
     assert pair.nodes[A].counters.total("frames_refused") == pair.nodes[B].counters.total("frames_refused") == 0

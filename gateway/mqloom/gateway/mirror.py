@@ -28,7 +28,7 @@ class Mirror:
         self._chunks: dict[int, dict[ClientId, bytes]] = {}
         self._sizes: dict[int, int] = {}
         self._changed: dict[int, None] = {}
-        self._not_before = 0.0
+        self._not_before: float | None = None
 
     def begin(self) -> None:
         """From now on keep one: the broker needs it."""
@@ -57,7 +57,7 @@ class Mirror:
 
     def drain(self, now: float) -> list[PublishLocally]:
         """Return the chunks that have changed, if it is time."""
-        if not self._changed or now < self._not_before:
+        if not self._changed or (self._not_before is not None and now < self._not_before):
             return []
         self._not_before = now + MIRROR_EVERY_S
         changed, self._changed = self._changed, {}
@@ -74,7 +74,7 @@ class Mirror:
     @property
     def deadline(self) -> float | None:
         """When `drain` must be called."""
-        return self._not_before if self._changed else None
+        return (self._not_before or 0.0) if self._changed else None
 
 
 def _weight(client: ClientId, record: bytes) -> int:
