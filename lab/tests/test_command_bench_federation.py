@@ -81,7 +81,7 @@ def test_both_sides_are_measured_on_real_brokers(capsys: pytest.CaptureFixture[s
 
 
 @real
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_an_interrupt_ends_everything_that_was_started(number: signal.Signals) -> None:
     code = "from mqloom.core.command import main; raise SystemExit(main())"
     process = subprocess.Popen(
