@@ -13,6 +13,8 @@ from integration_tests.processes import wait_until
 
 HOST = "127.0.0.1"
 ACKNOWLEDGE_S_MAX = 60.0
+KEEPALIVE_S = 5
+"""So that it notices soon when its broker is cut off."""
 
 
 class PlainClient:
@@ -68,12 +70,17 @@ class Publisher(threading.Thread):
         client = Client(CallbackAPIVersion.VERSION2, f"publisher-{self._port}", clean_session=False)
         client.reconnect_delay_set(1, 1)
         client.on_disconnect = lambda *_: self.doubtful.update((self.acknowledged, self.acknowledged + 1))
-        client.connect(HOST, self._port)
+        taken = threading.Event()
+        client.on_publish = lambda *_: taken.set()
+        client.connect(HOST, self._port, keepalive=KEEPALIVE_S)
         client.loop_start()
         for number in itertools.count():
             if self._ended.is_set():
                 break
-            client.publish(self._topic, json.dumps({"number": number}), 1).wait_for_publish(ACKNOWLEDGE_S_MAX)
+            taken.clear()
+            client.publish(self._topic, json.dumps({"number": number}), 1)
+            if not taken.wait(ACKNOWLEDGE_S_MAX):
+                break
             self.acknowledged = number + 1
             time.sleep(self._pause_s)
         client.disconnect()
