@@ -21,10 +21,10 @@ US = GatewayId("US")
 class Door:
     """An intake, and a broker that hands publications over."""
 
-    def __init__(self, *, is_open: bool = True, traits: Traits = USUAL) -> None:
+    def __init__(self, *, is_open: bool = True, traits: Traits = USUAL, payload_bytes_max: int = 100) -> None:
         self.now = 0.0
         self.counters = Counters()
-        self.intake = Intake(US, 1, Journal(self.counters))
+        self.intake = Intake(US, 1, payload_bytes_max, Journal(self.counters))
         self.intake.know(traits)
         self.receipt = 0
         self.under_way: list[int] = []
@@ -437,3 +437,11 @@ def test_whatever_breaks_everything_is_taken_in_once_and_acknowledged(
     assert sorted(session.sequence_of) == list(range(session.count))
     assert session.kept == {}
     assert len(session.door.intake) == 0
+
+
+def test_a_payload_past_the_bound_of_the_federation_is_acknowledged_and_counted() -> None:
+    door = Door(payload_bytes_max=3)
+    assert door.take(1, b"four") == []
+    assert Acknowledge(receipts=(1,)) in door.drain()
+    assert door.counters.reasons("publications_refused") == {"payload too large": 1}
+    assert len(door.take(2, b"one")) == 1

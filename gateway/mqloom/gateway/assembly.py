@@ -97,6 +97,7 @@ class Assembly:
             pace=Pace(),
             codecs=changeable.codecs,
             data=changeable.data,
+            payload_bytes_max=configuration.federation.payload_bytes_max,
             federate=changeable.federate,
             standing=changeable.standing,
             counters=self._counters,

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
+from mqloom.core.limits import PAYLOAD_BYTES_MAX
 from mqloom.core.tls import TlsFiles
 from mqloom.core.topics import encode_id
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
@@ -30,6 +31,7 @@ class FederationTable(Struct, frozen=True, kw_only=True):
     matcher: str = "content"
     overlay: str = "tree"
     mqtt_client: str = "asyncio"
+    payload_bytes_max: Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES_MAX)] = PAYLOAD_BYTES_MAX
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     key_file: str = ""
 

@@ -28,7 +28,6 @@ from mqloom.core.errors import TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import (
     INTAKE_WINDOW,
-    PAYLOAD_BYTES_MAX,
     PROPERTY_LENGTH_MAX,
     TOPIC_LENGTH_MAX,
     USER_PROPERTIES_MAX,
@@ -50,9 +49,10 @@ FIRST_FENCE: Final = 0
 class Intake:
     """The way in of one gateway."""
 
-    def __init__(self, gateway: GatewayId, epoch: int, journal: Journal) -> None:
+    def __init__(self, gateway: GatewayId, epoch: int, payload_bytes_max: int, journal: Journal) -> None:
         self._gateway = gateway
         self._epoch = epoch
+        self._payload_bytes_max = payload_bytes_max
         self._journal = journal
         self.echoes = Echoes(journal)
         self._marks = Marks()
@@ -215,7 +215,7 @@ class Intake:
         )
 
     def _admits(self, incoming: Incoming) -> bool:
-        problem = _problem(incoming)
+        problem = "payload too large" if len(incoming.payload) > self._payload_bytes_max else _problem(incoming)
         if problem is not None:
             text = f"a publication on {incoming.topic[:100]!r} stays on its broker"
             self._journal.refuse("publications_refused", problem, text)
@@ -226,8 +226,6 @@ def _problem(incoming: Incoming) -> str | None:
     """Return why a publication is not taken in, or None."""
     if incoming.replayed:
         return "retained replay"  # the broker's memory, not somebody publishing now
-    if len(incoming.payload) > PAYLOAD_BYTES_MAX:
-        return "payload too large"
     if len(incoming.topic) > TOPIC_LENGTH_MAX:
         return "topic too long"
     if not _is_topic(incoming.topic):  # some brokers pass what MQTT forbids, and no neighbour would read it

@@ -117,6 +117,7 @@ class Node:
             overlay=self._overlay,
             contents=self._contents,
             subscribers=self._subscribers,
+            payload_bytes_max=parts.payload_bytes_max,
             journal=self._journal,
         )
         self._weaver = Weaver(

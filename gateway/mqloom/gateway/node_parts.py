@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import PAYLOAD_BYTES_MAX
 from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.sealing import SealParts
@@ -46,6 +47,8 @@ class NodeParts:
     federate: Sequence[str] = ()
     """What is republished here for plain clients, whatever they are known to want."""
     data: Sequence[str] = ("#",)
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX
+    """Larger payloads are not taken in: some broker on the way might end a connection on them, again and again."""
     counters: Counters = field(default_factory=Counters)
     seals: SealParts | None = None
     """None: the federation has no key, and whoever can write to link topics is believed."""

@@ -72,6 +72,7 @@ class Traffic:
         overlay: GuardedOverlay,
         contents: Contents,
         subscribers: Subscribers,
+        payload_bytes_max: int,
         journal: Journal,
     ) -> None:
         self._gateway = gateway
@@ -87,7 +88,7 @@ class Traffic:
         self._counters: Counters = journal.counters
         self._seen = Seen()
         self._custody = Custody()
-        self.intake = Intake(gateway, epoch, journal)
+        self.intake = Intake(gateway, epoch, payload_bytes_max, journal)
         self._deliveries = Deliveries(self._custody)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._epoch = epoch
