@@ -191,6 +191,14 @@ def test_what_is_reported_goes_over_urgent_links_and_stays_small() -> None:
     assert all(len(each.body) < 60 for each in told)
 
 
+def test_of_who_is_not_on_the_map_any_more_nothing_is_known() -> None:
+    loads = Loads(None)
+    loads.take(A, Report(1, [1, 1], [-1, 5], 3.0, None, 0.0), [A, C], 4.0)
+    loads.take(B, Report(1, [1], [-1], 3.0, None, 0.0), [B], 4.0)
+    loads.forget_but(MasterMap(US, [B], {}))
+    assert [set(known) for known in (loads._loads, loads._round_trips, loads._heard)] == [{B}, set(), {B}]
+
+
 def test_what_is_ignored_is_among_the_counters_of_the_gateway() -> None:
     near = GatewayId("A")
     gate = Gate(replace(parts_of(near), overlay=TreeOverlay(GATE, [near], {"strategy": "S2"}))).up(near)

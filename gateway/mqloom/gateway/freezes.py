@@ -250,3 +250,13 @@ class Freezes:
         if self._agreed is not None and self._agreed.name == (thaw.mover, thaw.number):
             self._agreed = None
             self._tell_overlay(MoveOver(), now)
+
+    def check(self) -> None:
+        """State the invariants."""
+        agreed = self._agreed
+        assert len(self._over_to) <= MOVERS_MAX
+        if agreed is not None:
+            assert self._gateway not in agreed.waiting
+            assert agreed.asked_by not in agreed.waiting
+            assert agreed.answer != "" or not agreed.waiting
+            assert (agreed.asked_by is None) == (agreed.freeze.mover == self._gateway)

@@ -183,6 +183,14 @@ class GuardedOverlay:
                 raise ValueError(f"it named {each!r:.100}, to which there is no link")
         return answer
 
+    def check(self) -> None:
+        """State the invariants, those of the overlay among them, if it can say them."""
+        assert self._gateway not in self._neighbours
+        assert self.soft.isdisjoint(self._neighbours)
+        check = getattr(self._overlay, "check", None)
+        if callable(check):
+            check()
+
     def handle(self, event: OverlayEvent, now: float) -> Sequence[OverlayEffect]:
         """Hand an event over; of an overlay that fails nothing is done."""
         if self._weaving is None:

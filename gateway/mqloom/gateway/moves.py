@@ -47,6 +47,7 @@ from mqloom.gateway.custody import Duty
 from mqloom.gateway.interfaces import NeighbourTold
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import LinkState
+from mqloom.gateway.moves_of_others import MovesOfOthers
 from mqloom.gateway.neighbours import Neighbours
 
 MoveMessage = Freeze | Frozen | Thaw | Passed | Parting
@@ -125,7 +126,7 @@ class Moves:
         self._keep = neighbours.traffic.keep
         self._journal = journal
         self._move: Move | None = None
-        self._parting: dict[GatewayId, int] = {}
+        self._others = MovesOfOthers(neighbours, journal)
         self._answers: list[PublishLocally] = []
         self._hold_until = 0.0
         self._steps = {
@@ -192,7 +193,7 @@ class Moves:
     def tend(self, now: float) -> None:
         """Go on as far as possible, after whatever has happened."""
         self._neighbours.freezes.settle()
-        self._renew()
+        self._others.renew()
         while self._move is not None and self._go_on(self._move, now):
             pass
 
@@ -411,58 +412,30 @@ class Moves:
     # ---- the moves of others -------------------------------------------------------------------------------------
 
     def adopt(self, mover: GatewayId, now: float) -> bool:
-        """Take on a gateway that greets us because it moves to us; whether it does, and all have agreed to that.
-
-        It is told everything only when our broker has kept that it is our neighbour.
-        """
-        parts = self._neighbours
-        link = parts.freezes.may_join(mover)
-        if link is None:
-            return False
-        parts.places.add(link)
-        parts.add(link, now)
-        parts.unkept.add(mover)
-
-        def kept() -> None:
-            if parts.places.links.get(mover) == link:  # else it has parted, and perhaps come again
-                parts.unkept.discard(mover)
-
-        self._keep(parts.places.record(), kept)
-        return True
-
-    def _renew(self) -> None:
-        """Do not take the end of an earlier move, late, for that of one that is to come."""
-        parts = self._neighbours
-        if parts.freezes.is_free:
-            return
-        for mover, link in list(parts.places.links.items()):
-            later = parts.freezes.may_join(mover)
-            if later is not None and later.number > link.number:
-                parts.places.add(later)
-                self._keep(parts.places.record(), lambda: None)
+        """Take on a gateway that greets us because it moves to us; whether it does, and all have agreed to that."""
+        return self._others.adopt(mover, now)
 
     def parted(self, neighbour: GatewayId, number: int) -> None:
         """A neighbour is none any more, by its move of this number."""
-        if self._neighbours.places.is_over(neighbour, number) and not self.is_leaving(neighbour):
-            self._parting[neighbour] = number
+        if not self.is_leaving(neighbour):
+            self._others.parted(neighbour, number)
 
     def drop_parted(self, now: float) -> None:
-        """End the links of those who have parted; their last words have been acknowledged."""
-        parts = self._neighbours
-        for neighbour, number in list(self._parting.items()):
-            if self._move is not None and neighbour in self._move.path[1:]:
-                continue  # when our own move is over
-            del self._parting[neighbour]
-            if neighbour not in parts.links or not parts.places.is_over(neighbour, number):
-                continue
-            parts.places.remove(neighbour)
-            parts.soft_links.orders += parts.links[neighbour].last_ack(now)
-            parts.forget_wishes(neighbour, now)
-            parts.drop(neighbour, now)
-            parts.change_overlay(now)
-            parts.freezes.parted(neighbour, now)
-            self._keep(parts.places.record(), lambda: None)
-            self._journal.tell("info", f"{neighbour} has moved away: it is no neighbour any more")
+        """End the links of those who have parted; of one on our own path when our move is over."""
+        self._others.drop_parted(() if self._move is None else self._move.path[1:], now)
+
+    def check(self) -> None:
+        """State the invariants of our own move, and of those of others."""
+        parts, move = self._neighbours, self._move
+        self._others.check()
+        if move is None:
+            assert parts.overlay.joining is None
+            assert not parts.overlay.stand_in
+            return
+        assert move.old in parts.links
+        has_begun = move.step.value > Step.FREEZING.value
+        assert (move.new in parts.links) == has_begun, move.step
+        assert (parts.overlay.joining == move.new) == (has_begun and move.step is not Step.LEAVING), move.step
 
     # ---- small parts ---------------------------------------------------------------------------------------------
 

@@ -102,6 +102,16 @@ class Neighbours:
         if self.links[neighbour].state is LinkState.UP:
             self.tell_overlay(LinkStood(neighbour, up=True), now)
 
+    def check(self) -> None:
+        """State the invariants."""
+        self.places.check()
+        self.freezes.check()
+        self.overlay.check()
+        assert self.places.links.keys() <= self.links.keys()
+        assert self.told_synced <= self.links.keys()
+        assert self.unkept <= self.links.keys()
+        assert self.aliases.keys() <= self.links.keys()
+
     def outgoing(self, neighbour: GatewayId, messages: list[Message]) -> list[Message]:
         """Return messages as they are told over a link."""
         aliases = self.aliases.get(neighbour)

@@ -5,8 +5,8 @@ of operation on top of its file: `links` (conversations with neighbours), `traff
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
 `subscribers` and `clients` (local ones), `plain_interest` (of clients that know nothing of us), `controls` (agents),
 `guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `weaver` (what the
-overlay wants), `moves` with `freezes`, `neighbours`, `places` and `aliases` (primary links that are moved), `sealing`
-(the door, if the federation has a key). `node_parts` says what a node is built of.
+overlay wants), `moves` and `moves_of_others` with `freezes`, `neighbours`, `places` and `aliases` (primary links that
+are moved), `sealing` (the door, if the federation has a key). `node_parts` says what a node is built of.
 """
 
 from collections.abc import Sequence
@@ -479,6 +479,7 @@ class Node:
         self._flushes.check()
         self._subscribers.check()
         self._traffic.check()
+        self._moves.check()
 
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""

@@ -169,6 +169,14 @@ class Places:
         link = self.links.get(gateway)
         return link is not None and number >= link.number
 
+    def check(self) -> None:
+        """State the invariants."""
+        assert self._gateway not in self.links
+        assert self.links.keys().isdisjoint(self.former)
+        assert all(gateway == link.gateway for gateway, link in self.links.items())
+        assert all(number <= self.number for number in self._parted.values())
+        assert max(len(self._parted), len(self.former)) <= PARTED_MAX
+
     def record(self) -> PublishLocally:
         """Return what is to be kept now."""
         place = Place(

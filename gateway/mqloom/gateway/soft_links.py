@@ -264,7 +264,7 @@ class SoftLinks:
         self._journal = journal
         self._links: dict[GatewayId, SoftLink] = {}
         self._stirred: dict[GatewayId, None] = {}  # something has happened to these since the last `drain`
-        self._reopen: dict[GatewayId, None] = {}  # while an earlier link there still finishes
+        self._reopen: set[GatewayId] = set()  # while an earlier link there still finishes
         self._told: set[GatewayId] = set()
         self._returned: list[tuple[GatewayId, Entry]] = []
         self.orders: list[Effect] = []
@@ -277,7 +277,7 @@ class SoftLinks:
         link = self._links.get(peer)
         if link is not None:
             if link.state is SoftState.CLOSING:
-                self._reopen[peer] = None
+                self._reopen.add(peer)
             return
         if len(self._links) >= SOFT_LINKS_MAX:
             self._journal.refuse("links_refused", "many", f"a soft link to {peer} past {SOFT_LINKS_MAX}")
@@ -289,7 +289,7 @@ class SoftLinks:
 
     def close(self, peer: GatewayId, now: float) -> None:
         """Let a link finish, and close it."""
-        self._reopen.pop(peer, None)
+        self._reopen.discard(peer)
         if peer in self._links:
             self._stir(peer).close(now)
 
@@ -360,7 +360,8 @@ class SoftLinks:
             self._take_returned(peer, link)
             self._numbers[peer] = link.next_number, link.mark
             self.orders.append(CloseLink(neighbour=peer))
-            if self._reopen.pop(peer, False) is None:
+            if peer in self._reopen:
+                self._reopen.discard(peer)
                 self.open(peer)
 
     def drain(self, now: float) -> list[Effect]:

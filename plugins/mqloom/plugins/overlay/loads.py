@@ -77,9 +77,10 @@ class Loads:
 
     def forget_but(self, master: MasterMap) -> None:
         """Forget whoever is not on the map any more."""
-        for known in (self._loads, self._round_trips):
-            for gateway in [each for each in known if each not in master.numbers]:
-                del known[gateway]
+        for gateway in {*self._loads, *self._round_trips, *self._heard} - master.numbers.keys():
+            self._loads.pop(gateway, None)
+            self._round_trips.pop(gateway, None)
+            self._heard.pop(gateway, None)
 
     def scaling(self, master: MasterMap, number: int) -> float:
         """Return the load scaling factor of a link (section 6, with max for the printed min).
