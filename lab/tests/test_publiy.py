@@ -4,6 +4,9 @@ That each reaches its targets with `--quick`, and gives the same bytes for a see
 `tox -e full` for those that take long. Here they run at sizes of seconds.
 """
 
+import random
+from collections import Counter
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -92,3 +95,14 @@ def test_the_same_seed_gives_the_same_report(
 
 def test_whole_gateways_do_what_joined_overlays_do() -> None:
     assert [row for row in check_rows(3) if not row.ok] == []
+
+
+def test_where_some_publish_far_more_than_others_the_best_placed_publishes_most() -> None:
+    line = [GatewayId(f"g{number}") for number in range(9)]
+    links = tuple(pairwise(line))
+    workload = publiy_capped.skewed(Workload(gateways=line, links=links, wanting=(frozenset(line),)), 1)
+    assert workload.origins[0] == line[4]  # all others are within delta hops
+    drawn = workload.publications(random.Random(1))
+    counts = Counter(next(drawn)[0] for _ in range(3_000))
+    for origin, rate in zip(workload.origins, workload.rates, strict=True):
+        assert abs(counts[origin] / 3_000 - rate / sum(workload.rates)) < 0.03

@@ -12,6 +12,7 @@ with exponent 0.9 has 1.67 and 0.86.) Publications begin at all brokers alike.
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from mqloom.core.ids import GatewayId
@@ -33,6 +34,8 @@ class Workload:
     wanting: Sequence[frozenset[GatewayId]]
     origins: Sequence[GatewayId] = ()
     """Where publications begin; everywhere, if none is named."""
+    rates: Sequence[float] = ()
+    """How often at each of the origins, in proportion; at all alike, if nothing is said."""
     homes: Sequence[GatewayId] = ()
     """Where those of each topic begin, if each has its own place."""
 
@@ -42,10 +45,13 @@ class Workload:
         return sum(map(len, self.wanting))
 
     def publications(self, randomness: random.Random) -> Iterator[tuple[GatewayId, frozenset[GatewayId]]]:
-        """Return origins and who wants it, all origins and topics alike, without end."""
+        """Return origins and who wants it, all topics alike, without end."""
         while self.homes:
             topic = randomness.randrange(len(self.wanting))
             yield self.homes[topic], self.wanting[topic]
+        totals = list(accumulate(self.rates))
+        while totals:
+            yield randomness.choices(self.origins, cum_weights=totals)[0], randomness.choice(self.wanting)
         while True:
             yield randomness.choice(self.origins or self.gateways), randomness.choice(self.wanting)
 
