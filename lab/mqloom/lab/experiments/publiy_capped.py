@@ -6,8 +6,8 @@ not delivered.
 
 The paper says that "traffic imbalances may develop occasional network hotspots", and that some form at this rate, but
 not where. If publications began at all brokers alike, none would: under S2 the busiest uplink would be used by 63%.
-Here all brokers publish, but some far more than others: by Zipf's law with exponent 1.6, so that 46% begin at one, 15%
-at the next, and half of the brokers have less than 0.1% each. The busiest publisher is at the broker that has most
+Here all brokers publish, but some far more than others: by Zipf's law with exponent 2, so that 61% begin at one, 15%
+at the next, and half of the brokers have less than 0.02% each. The busiest publisher is at the broker that has most
 others within delta hops, the others are anywhere. That broker is the hot spot under each strategy: under S2 it sends
 most copies of its own itself, under S0 and S1 it passes on much of what others publish. Under SH it has S1, and the
 others, which have S2, pass it by. The first soft links are learned in the time that counts.
@@ -34,7 +34,7 @@ from mqloom.lab.overlay_tally import Load
 from mqloom.lab.overlay_workload import Workload, topic_workload
 
 UPLINK_PER_S: Final = 150.0
-EXPONENT: Final = 1.6
+EXPONENT: Final = 2.0
 """Of how much brokers publish, by Zipf's law."""
 
 PRINTED: Final = "1.12 to 1.14"
