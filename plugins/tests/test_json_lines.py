@@ -43,7 +43,8 @@ def test_gateways_write_to_files_of_their_own(tmp_path: Path) -> None:
     sinks = manager(file=str(tmp_path / "new" / "{gateway}.jsonl"))
     record(sinks, "north")
     record(sinks, "../../south")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["..%2F..%2Fsouth.jsonl", "north.jsonl"]
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == ["%2E%2E%2F%2E%2E%2Fsouth.jsonl", "north.jsonl"]
 
 
 def test_a_full_file_is_put_aside_once_and_a_new_one_begun(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     size = QUICK if quick else FULL
     world = World(_plan(seed, size))
     _publish(world, size)
-    for path in (world.paths[f"{NEAR}>{FAR}"], world.paths[f"{FAR}>{NEAR}"]):
+    for path in (world.link_path(NEAR, FAR), world.link_path(FAR, NEAR)):
         world.clock.at(size.cut_at, lambda path=path: path.cut(lambda: 1.0))  # type: ignore[misc]
         world.clock.at(size.heal_at, path.heal)
     local, remote = (Taker(world.subscribers[name], size) for name in ("near", "far"))
