@@ -393,3 +393,10 @@ def test_one_whose_address_is_not_known_is_not_taken_on() -> None:
     problem = refused(ice.asked(Freeze(NEW, 3, tuple(path), 4)))
     assert problem == "T is not in the configuration of US: its address is not known there"
     assert ice.freezes.is_free
+
+
+def test_after_a_crash_we_are_told_of_our_own_move_and_that_is_no_contradiction() -> None:
+    ice = Ice()
+    ice.asked(Freeze(US, 3, (US, A, C), 4, True))
+    ice.freezes.check()
+    assert not ice.freezes.is_free
