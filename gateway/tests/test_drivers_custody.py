@@ -201,6 +201,46 @@ def test_what_was_not_acknowledged_is_sent_again_and_marked_and_in_order(
     run(client, monkeypatch, scenario)
 
 
+def test_a_broker_that_allows_less_than_before_is_not_sent_more(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(one: Story) -> None:
+        for number in range(10):
+            one.connection.publish("a", str(number).encode(), 1)
+        await until(lambda: len(one.broker.published) == 10)
+        monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.IN_FLIGHT_MAX", 3)
+        await one.reconnect()
+        sent_again = 3 if client == "asyncio" else 10  # paho sends everything again by itself
+        await until(lambda: len(one.broker.published) == 10 + sent_again)
+        await asyncio.sleep(0.05)
+        assert [each.payload for each in one.broker.published[10:]] == [b"%d" % number for number in range(sent_again)]
+        assert one.broker.writer is not None
+        for place in range(10, 20):
+            await until(lambda place=place: len(one.broker.published) > place)  # type: ignore[misc]
+            one.broker.writer.write(packets.puback(one.broker.published[place].token[1]))
+        assert [each.payload for each in one.broker.published[10:]] == [b"%d" % number for number in range(10)]
+
+    run(client, monkeypatch, scenario)
+
+
+def test_what_somebody_waits_for_is_never_refused_for_want_of_room(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("PENDING_MAX", "LINK_QUEUE_MAX"):
+        monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.{limit}", 5)
+
+    async def scenario(one: Story) -> None:
+        done: list[int] = []
+        for number in range(20):
+            assert one.connection.publish("a", b"", 1, then=lambda number=number: done.append(number))  # type: ignore[misc]
+        assert not one.connection.publish("a", b"", 1)
+        assert one.broker.writer is not None
+        for place in range(20):
+            await until(lambda place=place: len(one.broker.published) > place)  # type: ignore[misc]
+            one.broker.writer.write(packets.puback(one.broker.published[place].token[1]))
+        await until(lambda: done == list(range(20)))
+
+    run(client, monkeypatch, scenario)
+
+
 def test_what_waits_for_a_paused_reader_is_gone_with_its_connection(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,7 +182,7 @@ class AsyncioConnection:
             encoded = packets.topic_bytes(topic)
         except (TopicError, ValueError):
             return self._drop(INVALID, then)
-        problem = self._problem(qos) or self._limits.problem(topic, payload, user_properties)
+        problem = self._problem(qos, then) or self._limits.problem(topic, payload, user_properties)
         if problem:
             return self._drop(problem, then)
         if qos:
@@ -198,11 +198,13 @@ class AsyncioConnection:
             self._was_crowded = True
         return True
 
-    def _problem(self, qos: int) -> str:
+    def _problem(self, qos: int, then: Then | None) -> str:
         if self._is_closed:
             return "closed"
         session = self._session
         if qos:
+            if then is not None:  # somebody waits for it, and would for ever; custody's windows are the bound
+                return ""
             return "queue full" if self._outstanding >= (PENDING_MAX if self._is_up else LINK_QUEUE_MAX) else ""
         if session is None:
             return "not connected"
@@ -255,6 +257,7 @@ class AsyncioConnection:
         self._window = min(IN_FLIGHT_MAX, answer.limits.receive_maximum)
         if self._plan.subscriptions:
             session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+        self._wait_again()
         for packet, outgoing in list(self._pending.items()):
             problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
             if problem:
@@ -265,6 +268,13 @@ class AsyncioConnection:
         self._send_waiting()
         if not self._plan.subscriptions:
             self._rose()
+
+    def _wait_again(self) -> None:
+        """Let what is past the window wait once more: a broker that has come back may allow less than before."""
+        past = list(self._pending.items())[self._window :]
+        for packet, outgoing in reversed(past):
+            del self._pending[packet]
+            self._waiting.appendleft(outgoing)
 
     def subscribed(self, reasons: bytes) -> None:
         """The broker answered our subscriptions."""

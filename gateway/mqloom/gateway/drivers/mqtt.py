@@ -7,8 +7,8 @@ DRIVER_BACKLOG_BYTES_MAX are dropped, and told. A connection that breaks takes i
 broker sends them again. PUBACKs leave in the order of the calls, and those of an earlier connection not at all.
 Outward: QoS 1 messages survive a reconnection, QoS 0 ones do not. While the broker is there QoS 1 is not refused, but
 `is_crowded` says when more than half of LINK_QUEUE_MAX wait for it, so that whoever causes them can pause; past
-LINK_QUEUE_MAX `publish` refuses QoS 0, and QoS 1 too while the broker is away. At most IN_FLIGHT_MAX of QoS 1 are
-without PUBACK, or as many as the broker wants.
+LINK_QUEUE_MAX `publish` refuses QoS 0, and QoS 1 too while the broker is away, but never what has a `then`: somebody
+waits for that, and sees to a bound. At most IN_FLIGHT_MAX of QoS 1 are without PUBACK, or as many as the broker wants.
 A lost connection is tried again for ever, after RECONNECT_S_MIN to RECONNECT_S_MAX, drawn by lot, and so is a
 subscription that the broker refuses.
 MQTT 5 is spoken where the broker does, else 3.1.1 (see `protocols`). What only MQTT 5 has is left out with 3.1.1.

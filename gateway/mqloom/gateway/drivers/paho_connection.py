@@ -223,7 +223,8 @@ class PahoConnection:
         if not qos and not self._window:
             return "not connected"
         limit = PENDING_MAX if qos and self._is_up else LINK_QUEUE_MAX
-        if (self._outstanding if qos else len(self._unsent)) >= limit:
+        # What somebody waits for would be waited for for ever; custody's windows are its bound.
+        if outgoing.then is None and (self._outstanding if qos else len(self._unsent)) >= limit:
             return "queue full"
         return self._limits.problem(outgoing.topic, outgoing.payload, outgoing.properties[1])
 

@@ -65,6 +65,7 @@ class Peers:
             task = asyncio.create_task(connection.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+            self._on_room()  # who is gone holds nobody back
 
     async def close_all(self) -> None:
         """Give up all connections; returns when they are closed."""
