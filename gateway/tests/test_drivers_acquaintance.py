@@ -14,7 +14,7 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.mirrors import chunk_of, encode_chunk
 from mqloom.core.topics import topic_matches
 from mqloom.core.traits import USUAL, Traits
-from mqloom.gateway.drivers import acquaintance
+from mqloom.gateway.drivers import acquaintance, protocols
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.interfaces import BrokerAddress
@@ -29,6 +29,8 @@ class Habits:
 
     traits: Traits = USUAL
     refuses: bool = False
+    deaf_to: list[int] = field(default_factory=list)  # which publishes it does not acknowledge, counted from 1
+    published: int = 0
     retained: dict[str, bytes] = field(default_factory=dict)
     unacknowledged: list[tuple[int, str, bytes]] = field(default_factory=list)
     sessions: int = 0
@@ -71,6 +73,9 @@ class PlayedConnection:
         self._loop.call_soon(self._plan.on_messages, [message])
 
     def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False, then: Callable[[], None]) -> bool:
+        self._habits.published += 1
+        if self._habits.published in self._habits.deaf_to:
+            return True
         if retain:
             self._habits.retained.pop(topic, None)
             if payload:
@@ -141,6 +146,28 @@ def test_a_broker_that_does_not_let_us_is_taken_for_a_usual_one_and_the_log_says
     assert found(habits) == BrokerKnown(traits=USUAL)
     assert "could not be tried out on mqloom/v1/US/subs/+" in caplog.text
     assert habits.retained == {}
+
+
+def test_a_broker_that_does_not_acknowledge_at_first_is_tried_again_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acquaintance, "TRY_S_MAX", 0.05)
+    monkeypatch.setattr(protocols, "RECONNECT_S_MIN", 0.01)
+    habits = Habits(Traits(keeps_packet_ids=False), deaf_to=[1, 2])
+    assert found(habits).traits == habits.traits
+    assert caplog.text.count("none:1 did not acknowledge a retained message on mqloom/v1/US/") == 2
+    assert "tried again" in caplog.text
+    assert habits.retained == {}
+
+
+def test_a_broker_that_does_not_acknowledge_at_the_end_is_known_all_the_same(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acquaintance, "TRY_S_MAX", 0.05)
+    habits = Habits(Traits(keeps_packet_ids=False), deaf_to=[5])
+    assert found(habits).traits == habits.traits
+    assert list(habits.retained) == [layout.trial(US)]
+    assert "may stay there until the next start" in caplog.text
 
 
 def test_a_gateway_that_is_to_end_does_not_wait_for_its_broker() -> None:

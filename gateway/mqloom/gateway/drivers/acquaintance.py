@@ -7,7 +7,8 @@
    mirror of clients' records, topic by topic.
 4. Delete the retained message, and the session.
 
-A broker that does not let us do that is taken for one that behaves as MQTT demands, and the log says so.
+A broker that does not acknowledge the first step is visited again, until it does. One that does not let us do the rest
+is taken for one that behaves as MQTT demands, and the log says so.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from mqloom.core.mirrors import decode_chunk
 from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection
+from mqloom.gateway.drivers.protocols import Backoff
 from mqloom.gateway.interfaces import BrokerAddress
 
 TRY_S_MAX: Final = 5.0
@@ -63,10 +65,9 @@ class Acquaintance:
 
     async def make(self) -> BrokerKnown:
         """Return how the broker behaves; waits for as long as it does not answer."""
-        kept = self._kept
-        async with self._visit((), clean_session=True) as visit:
-            await visit.up.wait()
-            await asyncio.wait_for(visit.put(self._topic, kept, retain=True), TRY_S_MAX)
+        backoff = Backoff()
+        while not await self._retain(self._kept, "it is tried again"):
+            await asyncio.sleep(backoff.next_s())
         try:
             known = await self._try_out()
         except TimeoutError:
@@ -77,10 +78,27 @@ class Acquaintance:
                 TRY_S_MAX,
             )
             known = BrokerKnown(traits=USUAL)
+        await self._retain(b"", "a retained message may stay there until the next start")
+        return known
+
+    async def _retain(self, payload: bytes, consequence: str) -> bool:
+        """Leave a retained message, or delete it; return whether the broker has acknowledged that, or else warn."""
         async with self._visit((), clean_session=True) as visit:
             await visit.up.wait()
-            await asyncio.wait_for(visit.put(self._topic, b"", retain=True), TRY_S_MAX)
-        return known
+            try:
+                await asyncio.wait_for(visit.put(self._topic, payload, retain=True), TRY_S_MAX)
+            except TimeoutError:
+                self._log.warning(
+                    "the broker at %s:%d did not acknowledge a retained message on %s within %g s: may we publish on "
+                    "it, and is the broker overloaded? The gateway goes on; %s",
+                    self._address.host,
+                    self._address.port,
+                    self._topic,
+                    TRY_S_MAX,
+                    consequence,
+                )
+                return False
+        return True
 
     async def _try_out(self) -> BrokerKnown:
         async with self._visit((layout.mirrors(self._gateway),)) as visit:
