@@ -9,7 +9,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.effects import PublishLocally
 from mqloom.core.limits import ECHO_KEPT_S, ECHO_S, ECHOES_MAX
 from mqloom.core.publication import Incoming
-from mqloom.gateway.echoes import Echoes
+from mqloom.gateway.echoes import OVER_MAX, Echoes
 from mqloom.gateway.journal import Journal
 
 
@@ -159,6 +159,17 @@ def test_past_the_bound_the_oldest_of_qos_0_is_forgotten_first() -> None:
     assert wall.missed() == {"too many": 1}
     assert not wall.comes(b"0")
     assert wall.comes(b"kept")
+
+
+def test_one_that_stays_open_does_not_keep_all_behind_it_that_are_over() -> None:
+    wall = Wall()
+    wall.republish(b"never comes", number=1)
+    for number in range(2, 3 * OVER_MAX):
+        wall.republish(number=number)
+        assert wall.comes(packet=number)  # each time `check` states how long the queues may be
+    wall.now = ECHO_KEPT_S
+    assert not wall.comes(b"never comes")
+    assert wall.missed() == {"late": 1}
 
 
 @settings(deadline=None)

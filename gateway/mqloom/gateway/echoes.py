@@ -36,6 +36,10 @@ from mqloom.gateway.journal import Journal
 DOUBTS_MAX: Final = 4
 """Further copies of one republication that are expected at most."""
 
+OVER_MAX: Final = 1_024
+"""A queue longer than this and twice what is open is made anew of those that are open: one that stays open at its head
+does not keep all behind it that are over."""
+
 
 class _Expected:
     """One echo that should come, or that may. `number` is that of a publish that the broker has not acknowledged."""
@@ -104,6 +108,7 @@ class Echoes:
             for doubt in self._doubted.pop(number, ()):
                 doubt.number, doubt.until = 0, now + ECHO_S
                 self._short.append(doubt)
+        self._tidy()
 
     def take(self, incoming: Incoming) -> bool:
         """Whether this is an echo of ours, which is over with that."""
@@ -147,6 +152,7 @@ class Echoes:
         assert self._count == sum(map(len, self._open.values())) <= ECHOES_MAX
         assert all(each.is_open for queue in self._open.values() for each in queue)
         assert all(self._open.values())
+        assert all(len(queue) <= 2 * self._count + OVER_MAX for queue in (self._short, self._long))
 
     def _add(self, effect: PublishLocally, length_s: float, now: float, queue: deque[_Expected]) -> _Expected:
         expected = _Expected(print_of(0, effect.topic, effect.payload), effect.number, now + length_s)
@@ -179,5 +185,14 @@ class Echoes:
         if not same:
             del self._open[expected.print]
         self._count -= 1
+        self._tidy()
         if missed and expected.is_sure:
             self._journal.counters.add("echoes_missed", missed)
+
+    def _tidy(self) -> None:
+        """Remove what is over from a queue that is mostly that; in place, for our callers are at work on it."""
+        for queue in (self._short, self._long):
+            if len(queue) > 2 * self._count + OVER_MAX:
+                still_open = [each for each in queue if each.is_open]
+                queue.clear()
+                queue.extend(still_open)
