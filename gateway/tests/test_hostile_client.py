@@ -1,7 +1,7 @@
 """A client that may write everywhere on a real Mosquitto, beside one that only wants what it subscribed to.
 
-Forged and recorded frames, 10 MB on topics of all kinds, 10,000 subscriptions, malformed records at full speed: the
-other gets everything, in order and soon, and each attack shows in a counter.
+Forged and recorded frames, 10 MB on topics of all kinds, 10,000 subscriptions, malformed records, orders and questions
+at full speed: the other gets everything, in order and soon, and each attack shows in a counter.
 """
 
 import json
@@ -21,6 +21,7 @@ from mqloom.core import layout
 from mqloom.core.command import main
 from mqloom.core.counters import Counters
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import ANSWERS_BURST
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_thread import free_ports, gateways_in_thread
@@ -155,6 +156,9 @@ def attack(port: int, seconds: float) -> None:
         number += 1
         sent = hostile.publish(f"mqloom/v1/TWO/sub/bad-{number % 1_000}", b"{", 1)
         hostile.publish("mqloom/v1/TWO/sub/quick", json.dumps(good), 1)
+        client = ClientId(f"hostile-{number % 1_000}")
+        for topic in (layout.order(TWO, client), layout.question(TWO, client)) * 4:
+            hostile.publish(topic, b"{}", 0)
         if number % 50 == 0:
             sent.wait_for_publish(10)
     hostile.disconnect()
@@ -192,6 +196,8 @@ def check(delay_s: float, counters: Counters) -> None:
     assert records["record"] >= 2
     assert records["admission"] == 1
     assert records["rate"] >= 1
+    assert counters.value("moves_refused", "unsealed") > ANSWERS_BURST
+    assert counters.value("questions_refused", "unsealed") > ANSWERS_BURST
 
 
 def test_whatever_a_hostile_client_does_another_gets_everything_in_time(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Moves of a primary link, by production nodes in virtual time: whole ones, and orders that are refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from mqloom.core import layout
@@ -8,8 +10,9 @@ from mqloom.core.events import (
     Ordered,
 )
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import ID_LENGTH_MAX
+from mqloom.core.limits import ANSWERS_BURST, ID_LENGTH_MAX
 from mqloom.core.records import PlaceLink, decode_move
+from mqloom.gateway.pace import Pace
 from mqloom.lab.gate import US, A, B, Gate, parts_of
 from mqloom.lab.moving import MOVED, STEPS, Federation, stayed
 
@@ -158,3 +161,15 @@ def test_an_order_of_one_whose_name_is_too_long_is_counted_and_not_answered() ->
     effects = gate.handle(Ordered(client=ClientId("x" * (ID_LENGTH_MAX + 1)), data=b'{"number": 1, "move_to": "B"}'))
     assert not [each for each in effects if isinstance(each, PublishLocally)]
     assert gate.counted("moves_refused") == {"client": 1}
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"{", "malformed"), (b'{"number": 1, "move_to": "nobody"}', "order")])
+def test_refused_orders_by_many_names_are_answered_at_a_pace_and_not_by_qos_1(data: bytes, reason: str) -> None:
+    gate = Gate(replace(parts_of(), pace=Pace()))
+    answers: list[PublishLocally] = []
+    for number in range(ANSWERS_BURST + 10):
+        effects = gate.handle(Ordered(client=ClientId(f"hostile-{number}"), data=data))
+        answers += (each for each in effects if isinstance(each, PublishLocally))
+    assert len(answers) == ANSWERS_BURST
+    assert {each.qos for each in answers} == {0}
+    assert gate.counted("moves_refused") == {reason: ANSWERS_BURST + 10}

@@ -27,6 +27,7 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import ClientId, Conversation, GatewayId
+from mqloom.core.limits import ANSWERS_BURST
 from mqloom.core.messages import Hello, Parting
 from mqloom.core.publication import Incoming
 from mqloom.core.records import Order, Question, Record, Status, Wish, encode_order, encode_question, encode_record
@@ -34,6 +35,7 @@ from mqloom.core.seals import Key, Keyring, key_of, seal_kept, seal_request
 from mqloom.core.wire import Ack, Frame, encode, encode_ack
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node
+from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.sealing import SealParts
 from mqloom.lab.gate import ANN, parts_of
@@ -313,6 +315,24 @@ def test_who_orders_or_asks_without_a_seal_is_told_what_to_do(pair: Pair) -> Non
     ]
     assert b'"answer":"route"' in answer.payload
     assert pair.nodes[A].counters.reasons("questions_refused") == {"unsealed": 1}
+
+
+def test_orders_and_questions_without_a_seal_are_answered_at_a_pace_and_not_by_qos_1() -> None:
+    parts = replace(parts_of(), seals=SealParts(Keyring(KEY), b"n" * 16), pace=Pace())
+    node = Node(parts, 0.0)
+    answers: list[PublishLocally] = []
+    for number in range(ANSWERS_BURST):
+        client = ClientId(f"hostile-{number}")
+        for event in (Ordered(client=client, data=b"{}"), Asked(client=client, data=b"{}")):
+            answers += (each for each in node.handle(event, 0.0) if isinstance(each, PublishLocally))
+    assert len(answers) == ANSWERS_BURST
+    assert {each.qos for each in answers} == {0}
+    assert node.counters.value("moves_refused", "unsealed") == ANSWERS_BURST
+    assert node.counters.value("questions_refused", "unsealed") == ANSWERS_BURST
+    later = node.handle(Ordered(client=OPERATOR, data=b"{}"), 1.0)
+    assert [each.topic for each in later if isinstance(each, PublishLocally)] == [
+        layout.control(parts.gateway, OPERATOR)
+    ]
 
 
 def test_what_somebody_else_put_into_a_park_or_a_place_is_not_used() -> None:

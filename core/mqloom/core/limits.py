@@ -191,7 +191,8 @@ RECORDS_PER_S: Final = 20.0
 RECORDS_BURST: Final = 200
 
 ANSWERS_PER_S: Final = 100.0
-"""Refusals that are answered, of all clients together; past that, and ANSWERS_BURST at once, they are only counted."""
+"""Refusals of records, orders and questions that are answered, of all clients together; past that, and ANSWERS_BURST at
+once, they are only counted."""
 
 ANSWERS_BURST: Final = 1_000
 

@@ -49,6 +49,7 @@ from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.moves_of_others import MovesOfOthers
 from mqloom.gateway.neighbours import Neighbours
+from mqloom.gateway.pace import Pace
 
 MoveMessage = Freeze | Frozen | Thaw | Passed | Parting
 
@@ -120,8 +121,10 @@ class Moves:
         gateway: GatewayId,
         neighbours: Neighbours,
         journal: Journal,
+        pace: Pace | None = None,
     ) -> None:
         self._gateway = gateway
+        self._pace = pace
         self._neighbours = neighbours
         self._keep = neighbours.traffic.keep
         self._journal = journal
@@ -152,7 +155,7 @@ class Moves:
             order = decode_order(data)
         except RecordError as error:
             self._journal.refuse("moves_refused", "malformed", f"an order of {client!r}: {error}")
-            self._say(client, MoveAnswer(answer="stayed", problem=str(error)))
+            self._say_no(client, MoveAnswer(answer="stayed", problem=str(error)), now)
             return
         self._begin(client, order, now)
 
@@ -161,7 +164,7 @@ class Moves:
         problem = self._problem(order, path)
         if problem:
             self._journal.refuse("moves_refused", "order", problem)
-            self._say(client, MoveAnswer(answer="stayed", number=order.number, problem=problem))
+            self._say_no(client, MoveAnswer(answer="stayed", number=order.number, problem=problem), now)
             return
         places = self._neighbours.places
         number = places.number + 1
@@ -459,9 +462,14 @@ class Moves:
         self._say(move.client, MoveAnswer(answer="moving", number=move.order.number, step=text))
         return True
 
-    def _say(self, client: ClientId, answer: MoveAnswer) -> None:
+    def _say_no(self, client: ClientId, answer: MoveAnswer, now: float) -> None:
+        """Refuse an order, at the pace of all refusals: past that it is counted only."""
+        if self._pace is None or self._pace.answer(now):
+            self._say(client, answer, qos=0)
+
+    def _say(self, client: ClientId, answer: MoveAnswer, qos: int = 1) -> None:
         topic = layout.control(self._gateway, client)
-        self._answers.append(PublishLocally(topic=topic, payload=encode_move(answer), qos=1))
+        self._answers.append(PublishLocally(topic=topic, payload=encode_move(answer), qos=qos))
 
     def drain(self) -> list[PublishLocally]:
         """Return the answers to be published on our broker."""

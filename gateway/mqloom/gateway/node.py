@@ -150,15 +150,15 @@ class Node:
             tell_overlay=self._weaver.hand,
             journal=self._journal,
         )
-        self._moves = Moves(parts.gateway, self._neighbours, self._journal)
+        self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, self._obey, self._change)
         self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
         self._plain = PlainInterest(
             parts.data, self._routes, self._subscribers, self._flushes, self._journal, self._clients.next_key
         )
         known = (*parts.peers, *parts.neighbours)
-        seals = parts.seals
-        self.sealing = None if seals is None else Sealing(parts.gateway, parts.epoch, seals, known, self._journal)
+        gateway, seals = parts.gateway, parts.seals
+        self.sealing = None if seals is None else Sealing(gateway, parts.epoch, seals, known, self._journal, parts.pace)
         """The door, if the federation has a key."""
         self._records_read = False
         self._hold_until: float | None = None

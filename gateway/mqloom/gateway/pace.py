@@ -1,8 +1,8 @@
 """How much one client, and all together, can make a gateway do: so that whoever does too much is not noticed by others.
 
 Records of one client past RECORDS_PER_S are refused, and answered once until it has waited. Refusals past
-ANSWERS_PER_S, of whomever, are counted but not answered: malformed records by many names cost no more than their
-reading. So it is with questions.
+ANSWERS_PER_S, of whomever, are counted but not answered: malformed records, and orders and questions without a seal, by
+many names cost no more than their reading. Questions past QUESTIONS_PER_S are not looked at.
 """
 
 from mqloom.core.ids import ClientId

@@ -1,7 +1,8 @@
 """The node's door when the federation has a key: what comes in is opened here or stays out, what goes out is sealed.
 
 Everything behind the door is as without a key. What is refused here is counted, logged now and then, and nothing else
-happens: no conversation notices. What an operator orders or asks without a seal is answered, so that it can be mended.
+happens: no conversation notices. What an operator orders or asks without a seal is answered, so that it can be mended;
+at the pace of all refusals, and by QoS 0: whoever sends thousands of them does not crowd our own broker with answers.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,6 +18,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.records import MoveAnswer, RouteAnswer, Status, encode_move, encode_route, encode_status
 from mqloom.core.seals import Channel, Keyring, check_text, open_kept, open_request, seal_kept, seal_text
 from mqloom.gateway.journal import Journal
+from mqloom.gateway.pace import Pace
 from mqloom.gateway.sessions import Life, Requests, Sessions
 
 
@@ -31,12 +33,19 @@ class Sealing:
     """The door of one gateway."""
 
     def __init__(
-        self, gateway: GatewayId, epoch: int, parts: SealParts, known: Collection[GatewayId], journal: Journal
+        self,
+        gateway: GatewayId,
+        epoch: int,
+        parts: SealParts,
+        known: Collection[GatewayId],
+        journal: Journal,
+        pace: Pace | None = None,
     ) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._known = frozenset(known)
         self._journal = journal
+        self._pace = pace
         self._sessions = Sessions(gateway, Life(epoch, parts.nonce), parts.keyring)
         self._requests = Requests()
         self._effects: list[Effect] = []
@@ -68,7 +77,7 @@ class Sealing:
                 topic = layout.place(self._gateway)
                 return replace(event, data=self._open_kept("places_refused", topic, event.data))
             case Ordered() | Asked():
-                return self._open_request(event)
+                return self._open_request(event, now)
             case _:
                 return event
 
@@ -108,7 +117,7 @@ class Sealing:
             self._journal.refuse(counter, error.reason, f"on {topic[:200]}: {error.problem}")
             return b""
 
-    def _open_request(self, event: Ordered | Asked) -> Event | None:
+    def _open_request(self, event: Ordered | Asked, now: float) -> Event | None:
         is_order = isinstance(event, Ordered)
         topic = (layout.order if is_order else layout.question)(self._gateway, event.client)
         try:
@@ -118,17 +127,19 @@ class Sealing:
         except FrameError as error:
             counter = "moves_refused" if is_order else "questions_refused"
             self._journal.refuse(counter, error.reason, f"on {topic[:200]}: {error.problem}")
-            problem = f"{error.problem} (this command must have the same key_file as the gateway)"
-            answer = (
-                encode_move(MoveAnswer(answer="stayed", problem=problem))
-                if is_order
-                else encode_route(RouteAnswer(answer="refused", problem=problem))
-            )
-            self._effects.append(
-                PublishLocally(topic=layout.control(self._gateway, event.client), payload=answer, qos=1)
-            )
+            if self._pace is None or self._pace.answer(now):
+                self._effects.append(self._refusal(event, error.problem))
             return None
         return replace(event, data=request.body)
+
+    def _refusal(self, event: Ordered | Asked, problem: str) -> PublishLocally:
+        problem = f"{problem} (this command must have the same key_file as the gateway)"
+        answer = (
+            encode_move(MoveAnswer(answer="stayed", problem=problem))
+            if isinstance(event, Ordered)
+            else encode_route(RouteAnswer(answer="refused", problem=problem))
+        )
+        return PublishLocally(topic=layout.control(self._gateway, event.client), payload=answer, qos=0)
 
     # ---- outward -------------------------------------------------------------------------------------------------
 
