@@ -45,6 +45,7 @@ from mqloom.core.records import (
     encode_record,
     encode_route,
     encode_status,
+    is_of_earlier_run,
 )
 
 PUBLICATION = Publication(GatewayId("A"), 1, 2, 0, 3, "stocks/a", b"\xff\x00", 1)
@@ -156,6 +157,16 @@ def test_what_is_no_answer_is_refused(data: bytes) -> None:
 def test_a_status_comes_back_as_it_was() -> None:
     status = Status(alive=True, gateway=GatewayId("A"), version="0.1.0", epoch=7)
     assert decode_status(encode_status(status)) == status
+
+
+def test_a_status_of_an_earlier_run_of_the_same_gateway_is_known() -> None:
+    now = Status(alive=True, gateway=GatewayId("A"), version="0.1.0", epoch=7)
+    then = Status(alive=False, gateway=GatewayId("A"), version="0.1.0", epoch=6)
+    other = Status(alive=False, gateway=GatewayId("B"), version="0.1.0", epoch=6)
+    assert is_of_earlier_run(encode_status(then), now)
+    assert not is_of_earlier_run(encode_status(now), now)
+    assert not is_of_earlier_run(encode_status(other), now)
+    assert not is_of_earlier_run(b"junk", now)
 
 
 def test_a_status_of_a_later_release_is_read() -> None:

@@ -74,7 +74,7 @@ def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_l
     assert sorted(variables) == ["EAST_LINK_WEST", "EAST_PASSWORD", "WEST_LINK_EAST", "WEST_PASSWORD"]
     for variable, password in variables.items():
         monkeypatch.setenv(variable, password)
-    desk = {name: environment(out / name / "clients.env")["desk"] for name in ports}
+    desk = {name: environment(out / name / "clients.env")[f"{name.upper()}_CLIENT_DESK"] for name in ports}
     with contextlib.ExitStack() as stack:
         for name, port in ports.items():
             stack.enter_context(mosquitto_process(out / name / "mosquitto.conf", port))
@@ -116,8 +116,9 @@ def test_passwords_stay_when_it_is_written_again_and_nobody_else_can_read_them(t
     files = (out / "west" / "gateway.env", out / "east" / "gateway.env", out / "east" / "clients.env")
     before = environment(*files)
     assert len(before) == 5
-    assert main([*command, "--client", "desk", "--client", "more"]) == 0
-    assert environment(*files) == before | {"more": environment(files[2])["more"]}
+    assert main([*command, "--client", "desk", "--client", "my-desk"]) == 0
+    more = "EAST_CLIENT_MY_DESK"  # a name that a shell takes
+    assert environment(*files) == before | {more: environment(files[2])[more]}
     for file in out.glob("*/*"):
         if file.is_file():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file

@@ -84,7 +84,7 @@ def test_each_account_may_do_its_part_and_no_more(
     path.write_text(TEXT.replace("PORT", str(port)))
     assert main(["config", "rabbitmq", "-c", str(path), "--out", str(out), "--broker", "east", "--client", "desk"]) == 0
     variables = environment(out / "east" / "gateway.env") | environment(out / "west" / "gateway.env")
-    desk = ("desk", environment(out / "east" / "clients.env")["desk"])
+    desk = ("desk", environment(out / "east" / "clients.env")["EAST_CLIENT_DESK"])
     link, own = ("link-west", variables["EAST_LINK_WEST"]), ("east", variables["EAST_PASSWORD"])
     with rabbitmq_process(out / "east", port):
         for account, topic, expected in (

@@ -90,7 +90,7 @@ def test_a_newcomer_federates_two_mosquittos_by_typing_what_is_written(tmp_path:
     (toml,) = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
     (tmp_path / "federation.toml").write_text(here(toml))
     lines = [line for block in re.findall(r"```sh\n(.*?)```", SECTION, re.DOTALL) for line in block.splitlines()]
-    assert len(lines) == 11
+    assert len(lines) == 12
     wanted = 'stocks/YHOO {"symbol": "YHOO", "volume": 500000}\n'
     deadline = time.monotonic() + 90
     for line in map(here, lines):

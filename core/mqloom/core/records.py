@@ -248,6 +248,15 @@ def decode_status(data: bytes) -> Status:
         raise RecordError(str(error)) from None
 
 
+def is_of_earlier_run(data: bytes, status: Status) -> bool:
+    """Say whether this is what the same gateway said of itself in an earlier run: its broker may hand it over late."""
+    try:
+        earlier = decode_status(data)
+    except RecordError:
+        return False
+    return earlier.gateway == status.gateway and earlier.epoch < status.epoch
+
+
 def encode_portrait(portrait: Portrait) -> bytes:
     """Return the JSON of a portrait."""
     return msgspec.json.encode(portrait)

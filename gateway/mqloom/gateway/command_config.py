@@ -3,6 +3,7 @@
 import argparse
 import getpass
 import os
+import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -77,8 +78,13 @@ def read_environments(out: Path) -> dict[tuple[str, str], str]:
 def _place(account: Account, folder: Path) -> tuple[str, str]:
     """Return in which file, as which variable, the password of an account of a broker stands."""
     if account.user is None:
-        return str(folder / CLIENTS), account.name
+        return str(folder / CLIENTS), _variable(folder, account.name)
     return str(folder.parent / layout.level(account.user) / ENVIRONMENT), account.variable
+
+
+def _variable(folder: Path, client: str) -> str:
+    """Return the variable of a client's password: a name that a shell takes, another one for each broker."""
+    return re.sub(r"[^A-Z0-9_]", "_", f"{folder.name}_CLIENT_{client}".upper())
 
 
 def _write(
@@ -107,7 +113,7 @@ def _write(
         write_secret(folder / "enabled_plugins", rabbitmq_files.PLUGINS)
     clients = [account.name for account in accounts if account.name and account.user is None]
     if clients:
-        lines = [f"{name}={passwords[broker.id, name]}" for name in clients]
+        lines = [f"{_variable(folder, name)}={passwords[broker.id, name]}" for name in clients]
         write_secret(folder / CLIENTS, "\n".join([*lines, ""]))
     return folder
 

@@ -52,7 +52,7 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import STATUS_EVERY_S
-from mqloom.core.records import Status, decode_status, encode_status
+from mqloom.core.records import Status, decode_status, encode_status, is_of_earlier_run
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.intake import IntakeDriver
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
@@ -275,7 +275,8 @@ class GatewayDriver:
                 self._handle(PlaceRead(data=self._place))
             self._handle(RecordsRead())
         elif not message.retain and self._correction is None:
-            if message.payload != encode_status(self._status(alive=False)):  # else it is our own last will
+            ours = self._status(alive=False)  # our own last will, perhaps
+            if message.payload != encode_status(ours) and not is_of_earlier_run(message.payload, ours):
                 self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
             self._correction = self._loop.call_at(self._status_at + STATUS_EVERY_S, self._say_status)
         elif message.retain:
