@@ -1,9 +1,103 @@
-"""The adapter `mosquitto`, as far as it goes without a broker; integration_tests has the rest."""
+"""The adapter `mosquitto`, as far as it goes without a Mosquitto; integration_tests has the rest."""
 
 import asyncio
+import logging
+import socket
+from collections.abc import Callable, Collection, Coroutine
 
+import pytest
+
+from mqloom.core import layout
+from mqloom.core.ids import GatewayId
+from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress, InterestAdapter
 from mqloom.plugins import mosquitto_adapter, mqtt_adapter
+from mqloom.plugins.amqtt_adapter import AmqttAdapter
+from mqloom.plugins.mosquitto_log import SUBSCRIBE
+
+US = GatewayId("US")
+LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": US})
+
+
+class Bench:
+    """The adapter beside an embedded broker, which keeps nothing when it ends; its log is written by hand."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.address = BrokerAddress("127.0.0.1", probe.getsockname()[1])
+        self.broker = AmqttAdapter(self.address)
+        self.adapter = mosquitto_adapter.MosquittoAdapter(self.address)
+        self.told: list[tuple[str, ...]] = []
+        self.kept: list[bytes] = []
+
+    def _tell(self, filters: Collection[str]) -> None:
+        self.told.append(tuple(filters))
+
+    async def start(self) -> None:
+        await self.broker.start()
+        self.adapter.watch(US, self._tell)
+        await self.adapter.start()
+        self.watcher = make_connection(
+            ConnectionPlan(
+                address=self.address,
+                client_id="mqloom-watcher",
+                clean_session=True,
+                subscriptions=[TopicSubscription(layout.interest(US), 1)],
+                on_messages=lambda batch: self.kept.extend(each.payload for each in batch),
+                on_up=lambda: None,
+                on_down=lambda problem: None,
+            ),
+            LOG,
+        )
+        self.watcher.open()
+
+    async def stop(self) -> None:
+        await self.watcher.close()
+        await self.adapter.stop()
+        await self.broker.stop()
+
+    async def lose_everything(self) -> None:
+        """The broker ends, and another one starts in its place."""
+        await self.broker.stop()
+        self.kept.clear()
+        self.broker = AmqttAdapter(self.address)
+        await self.broker.start()
+
+    def log(self, *lines: str) -> None:
+        """The broker logs subscriptions, which come in one batch."""
+        self.adapter._received([Received(SUBSCRIBE, f"1: {line}".encode(), 0, False, (1, 0)) for line in lines])
+
+    async def until_kept(self, what: bytes) -> None:
+        while not self.kept or what not in self.kept[-1]:
+            await asyncio.sleep(0.01)
+
+
+def at_the_bench(steps: Callable[[Bench], Coroutine[None, None, None]]) -> None:
+    async def run() -> None:
+        bench = Bench()
+        await bench.start()
+        try:
+            await asyncio.wait_for(steps(bench), 20)
+        finally:
+            await bench.stop()
+
+    asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mosquitto_adapter, "KEEP_EVERY_S", 0.1)
+
+
+def test_a_broker_that_lost_what_was_kept_gets_it_again() -> None:
+    async def steps(bench: Bench) -> None:
+        bench.log("ann 1 a/#")
+        await bench.until_kept(b"a/#")
+        await bench.lose_everything()
+        await bench.until_kept(b"a/#")
+
+    at_the_bench(steps)
 
 
 def test_it_tells_what_clients_want_and_the_plain_one_does_not() -> None:

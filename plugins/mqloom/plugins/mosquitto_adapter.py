@@ -2,7 +2,8 @@
 
 It needs `log_dest topic`, and `log_type` subscribe, unsubscribe and notice. The log tells changes only: what clients
 subscribed to while nobody listened is not known. So what is known is kept on the broker, retained, and read at the next
-start; and the session by which we listen is kept too, in which Mosquitto holds lines of the log for 20 seconds.
+start; it is written again when we are connected anew, for the broker may have lost it. And the session by which we
+listen is kept, in which Mosquitto holds lines of the log for 20 seconds.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class MosquittoAdapter:
         self._gateway = GatewayId("")
         self._learned: Callable[[Collection[str]], None] | None = None
         self._told: tuple[str, ...] = ()
-        self._kept = b""
+        self._kept = b""  # nothing also while the broker may have lost it
         self._has_read = asyncio.Event()
         self._connection: Connection | None = None
         self._keeping: asyncio.TimerHandle | None = None
@@ -84,6 +85,9 @@ class MosquittoAdapter:
     def _up(self) -> None:
         assert self._connection is not None
         self._connection.publish(layout.interest_read(self._gateway), b"", 1)
+        if self._has_read.is_set():  # we are back: the broker may have lost its store, and what was kept with it
+            self._kept = b""
+            self._keep_soon()
 
     def _received(self, batch: Sequence[Received]) -> None:
         for each in batch:
@@ -98,7 +102,11 @@ class MosquittoAdapter:
             self._told = filters
             assert self._learned is not None
             self._learned(filters)
-        if self._has_read.is_set() and self._keeping is None:
+        if self._has_read.is_set():
+            self._keep_soon()
+
+    def _keep_soon(self) -> None:
+        if self._keeping is None:
             self._keeping = asyncio.get_running_loop().call_later(KEEP_EVERY_S, self._keep)
 
     def _restore(self, data: bytes) -> None:
