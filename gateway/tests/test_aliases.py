@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Message, Synced, Told, Withdraw
 from mqloom.core.wire import Frame, decode, encode
-from mqloom.gateway.aliases import Aliases
+from mqloom.gateway.aliases import ALIASES_FROM, Aliases, has_given
 from mqloom.lab.gate import FIRST, A, B, key
 
 names = st.text(min_size=1, max_size=9).map(GatewayId)
@@ -32,6 +32,17 @@ def test_an_alias_of_an_alias_is_the_name_itself(mover: GatewayId, number: int, 
         assert type(alias) is type(message)
         assert key_of(alias) != key_of(message)
         assert translate(alias) == message
+
+
+@given(names, move_numbers, names, st.integers(0, ALIASES_FROM - 1))
+def test_no_alias_is_a_key_that_its_gateway_can_have_given(
+    mover: GatewayId, number: int, gateway: GatewayId, given_number: int
+) -> None:
+    own = SubscriptionKey(gateway, 1, given_number)
+    assert has_given(gateway, own)
+    assert not has_given(GatewayId(gateway + "x"), own)
+    for translate in (Aliases(mover, number).outgoing, Aliases(mover, number).incoming):
+        assert not has_given(gateway, key_of(translate(Withdraw(own))))
 
 
 @given(names, move_numbers, keys)

@@ -50,6 +50,7 @@ from mqloom.core.messages import (
 )
 from mqloom.core.publication import Publication
 from mqloom.core.subscription import Subscription
+from mqloom.gateway.aliases import has_given
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
@@ -288,7 +289,7 @@ class Node:
                 self._traffic.heard(sender)
 
     def _announced(self, message: Announce, sender: GatewayId) -> None:
-        if message.key.gateway == self.gateway:  # else one that has ended would go round for ever, the end behind it
+        if has_given(self.gateway, message.key):  # else one that has ended would go round for ever, the end behind it
             text = f"{sender} announced {message.key}, which is ours: is there a cycle in the primary network?"
             self._journal.refuse("subscriptions_refused", "cycle", text)
             return
