@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mqloom.core.limits import FRAME_BYTES_MAX, READ_BYTES_MAX
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, RetainedMessages, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.protocols import MQTT_5
@@ -160,6 +161,26 @@ def test_what_is_too_large_for_the_broker_is_dropped_and_the_connection_stays(tm
             assert us.connection.publish("a/b", b"small", 1)
             await until(lambda: us.payloads == [b"small"] and done == ["never"])
             assert us.dropped == ["too large", "too large"]
+            assert us.down == []
+
+    asyncio.run(scenario())
+
+
+def test_messages_too_large_for_us_hold_up_nothing_behind_them(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        settings = "max_inflight_messages 3"  # each that were not acknowledged would take a place for ever
+        async with (
+            mosquitto(tmp_path, settings) as port,
+            person(client, port, "it") as it,
+            person(client, port, "us", wish) as us,
+        ):
+            for _ in range(5):
+                assert it.connection.publish("a/b", bytes(READ_BYTES_MAX + 1_000_000), 1)
+            assert it.connection.publish("a/b", b"small", 1)
+            await until(lambda: us.payloads[-1:] == [b"small"])
+            assert len(us.messages) == 6
+            assert all(len(payload) > FRAME_BYTES_MAX for payload in us.payloads[:5])
             assert us.down == []
 
     asyncio.run(scenario())

@@ -1,12 +1,24 @@
 """MQTT's packets: cut however the network likes, read as they were written, and refused when they are none."""
 
 import contextlib
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from mqloom.core.errors import TopicError
+from mqloom.core.limits import (
+    FRAME_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    PLACE_BYTES_MAX,
+    PORTRAIT_BYTES_MAX,
+    QUESTION_BYTES_MAX,
+    READ_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    REPORT_BYTES_MAX,
+)
+from mqloom.core.seals import PACKET_BYTES
 from mqloom.gateway.drivers import packets
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, RetainedMessages, TopicSubscription
 from mqloom.gateway.drivers.packets import PacketError, Splitter
@@ -71,6 +83,55 @@ def test_a_large_packet_comes_in_one_piece() -> None:
     pieces = [stream[begin : begin + 65_536] for begin in range(0, len(stream), 65_536)]
     read = [packet for piece in pieces for packet in splitter.feed(piece)]
     assert [packets.read_publish(*packet, MQTT_3, 1).payload for packet in read] == [payload]
+
+
+@given(
+    some.lists(messages, max_size=6),
+    some.sampled_from([MQTT_3, MQTT_5]),
+    some.lists(some.integers(0, 400), max_size=12),
+    some.integers(130, 400),
+)
+def test_the_end_of_a_packet_that_is_too_large_is_forgotten_and_the_others_are_whole(
+    sent: list[Received], version: int, cuts: list[int], bytes_max: int
+) -> None:
+    stream = b"".join(written(message, version) for message in sent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packets, "READ_BYTES_MAX", bytes_max)
+        splitter, read = Splitter(), []
+        for size in [*cuts, len(stream)]:
+            piece, stream = stream[:size], stream[size:]
+            for first, body in splitter.feed(piece):
+                assert len(body) <= bytes_max
+                read.append((len(body), packets.read_publish(first, body, version, 7)))
+    for message, (size, got) in zip(sent, read, strict=True):
+        if size < bytes_max:
+            assert got == expected(message, version)
+        else:
+            whole = expected(message, version)
+            assert (got.topic, got.qos, got.token, got.again) == (whole.topic, whole.qos, whole.token, whole.again)
+            assert len(got.payload) == bytes_max - 2 - len(got.topic.encode()) - 2 * (got.qos > 0)
+
+
+def test_a_packet_of_100_mb_costs_no_more_memory_than_one_that_is_just_too_large() -> None:
+    topic, piece = packets.topic_bytes("a"), bytes(65_536)
+    head = bytes((packets.PUBLISH | 2,)) + packets.length(len(topic) + 2 + 1_600 * len(piece)) + topic + b"\0\7"
+    splitter = Splitter()
+    tracemalloc.start()
+    try:
+        read = [packet for data in (head, *([piece] * 1_600)) for packet in splitter.feed(data)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    [cut] = [packets.read_publish(*packet, MQTT_5, 1) for packet in read]
+    assert (cut.topic, cut.token) == ("a", (1, 7))
+    assert peak < 3 * READ_BYTES_MAX
+    assert list(splitter.feed(packets.PING)) == [(0xC0, b"")]
+
+
+def test_what_is_left_of_a_packet_is_too_large_for_everything() -> None:
+    left = READ_BYTES_MAX - 2 - 65_535 - 2
+    assert left > max(FRAME_BYTES_MAX + PACKET_BYTES, PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX)
+    assert left > max(PLACE_BYTES_MAX, QUESTION_BYTES_MAX, PORTRAIT_BYTES_MAX, REPORT_BYTES_MAX)
 
 
 def test_connect_and_subscribe_are_as_the_specification_draws_them() -> None:

@@ -13,7 +13,13 @@ WEST = GatewayId("west")
 
 def test_nothing_is_dropped_and_all_is_kept_on_disk() -> None:
     lines = main_file(BrokerTable(id=WEST), "/f", "me", anonymous=False).splitlines()
-    for line in ("max_queued_messages 0", "persistence true", "allow_anonymous false", "listener 1883 127.0.0.1"):
+    for line in (
+        "max_queued_messages 0",
+        "persistence true",
+        "message_size_limit 8388677",
+        "allow_anonymous false",
+        "listener 1883 127.0.0.1",
+    ):
         assert line in lines
     assert "listener 1883" in main_file(BrokerTable(id=WEST, host="w.example"), "/f", "me", anonymous=True).splitlines()
 

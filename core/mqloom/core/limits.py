@@ -23,6 +23,10 @@ FILTER_TEXT_MAX: Final = 8_192
 FRAME_BYTES_MAX: Final = 8 * 1024 * 1024
 """A larger frame is refused by its receiver."""
 
+READ_BYTES_MAX: Final = FRAME_BYTES_MAX + 1024 * 1024
+"""Bytes of one MQTT packet that a connection keeps; what is behind that is read, and forgotten. What is left is still
+larger than any frame, publication or record may be: whoever it is for refuses it for that, and counts it."""
+
 FRAME_BYTES_TARGET: Final = 256 * 1024
 """A sender starts another frame when this many bytes of payload are in one."""
 

@@ -5,6 +5,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from mqloom.core.limits import FRAME_BYTES_MAX
+from mqloom.core.seals import PACKET_BYTES
 from mqloom.gateway.accounts import Account
 from mqloom.gateway.configuration import BrokerTable
 
@@ -42,6 +44,9 @@ def main_file(broker: BrokerTable, folder: str, user: str, authority: str = "", 
         f"# A gateway gets {IN_FLIGHT:,} publications at a time; each waits until the whole federation has it.",
         f"max_inflight_messages {IN_FLIGHT}",
         "set_tcp_nodelay true",
+        "",
+        "# No gateway takes a larger payload: it is refused to whoever publishes it.",
+        f"message_size_limit {FRAME_BYTES_MAX + PACKET_BYTES}",
         "",
     ]
     if broker.adapter == "mosquitto":

@@ -2,6 +2,10 @@
 
 Written for the case that comes by the ten thousand each second: a PUBLISH without properties, and its PUBACK. All sizes
 and lengths are checked: what does not fit raises PacketError, and the connection is ended.
+
+Of a packet past READ_BYTES_MAX the end is forgotten as it comes. We do not tell brokers of MQTT 5 that we want none of
+those (Maximum Packet Size): Mosquitto 2.0.11 leaves them out, but counts each as in flight for ever, and soon sends
+nothing at all.
 """
 
 import struct
@@ -9,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from mqloom.core.limits import READ_BYTES_MAX
 from mqloom.core.topics import check_topic
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.protocols import MQTT_5, BrokerLimits
@@ -22,9 +27,6 @@ DISCONNECT: Final = 0xE0
 
 PING: Final = b"\xc0\x00"
 FAREWELL: Final = b"\xe0\x00"
-
-PAYLOAD_BYTES_MAX: Final = 268_000_000
-"""MQTT's own bound on a packet is 268,435,455 bytes."""
 
 NUMBER, PAIR, TEXT, BYTES = 0, 1, 2, 3
 PROPERTIES: Final = {
@@ -185,15 +187,25 @@ def _binary(data: bytes) -> bytes:
 
 
 class Splitter:
-    """Cuts what comes from the network into packets."""
+    """Cuts what comes from the network into packets; those past READ_BYTES_MAX end there."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._have = 0
         self._need = 2
+        self._cut = 0, b""
+        self._rest = 0  # bytes to come of the packet that is cut
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield the packets that are complete, each its first byte and what is behind its length."""
+        if self._rest:
+            passed = min(self._rest, len(data))
+            self._rest -= passed
+            if self._rest:
+                return
+            cut, self._cut = self._cut, (0, b"")
+            yield cut
+            data = data[passed:]
         if self._parts:
             self._parts.append(data)
             self._have += len(data)
@@ -203,13 +215,19 @@ class Splitter:
         position, end = 0, len(data)
         while True:
             size, begin = _size(data, position, end)
-            if size < 0 or begin + size > end:
+            kept = min(size, READ_BYTES_MAX)
+            if size < 0 or begin + kept > end:
                 break
-            yield data[position], data[begin : begin + size]
+            packet = data[position], data[begin : begin + kept]
             position = begin + size
+            if position > end:
+                self._cut, self._rest = packet, position - end
+                self._parts, self._have, self._need = [], 0, 2
+                return
+            yield packet
         self._parts = [data[position:]] if position < end else []
         self._have = end - position
-        self._need = begin - position + size if size >= 0 else self._have + 1
+        self._need = begin - position + kept if size >= 0 else self._have + 1
 
 
 def _size(data: bytes, position: int, end: int) -> tuple[int, int]:
@@ -227,7 +245,7 @@ def _size(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def read_publish(first: int, body: bytes, version: int, connection: int) -> Received:
-    """Return what a PUBLISH says."""
+    """Return what a PUBLISH says; of one that was cut, all behind its topic and packet id is payload."""
     qos = first >> 1 & 3
     try:
         position = 2 + (body[0] << 8 | body[1])
@@ -238,7 +256,7 @@ def read_publish(first: int, body: bytes, version: int, connection: int) -> Rece
             position += 2
         content_type: str = ""
         user_properties: tuple[tuple[str, str], ...] = ()
-        if version == MQTT_5:
+        if version == MQTT_5 and len(body) < READ_BYTES_MAX:
             if body[position]:
                 properties, position = read_properties(body, position)
                 content_type = str(properties.get(CONTENT_TYPE, ""))
