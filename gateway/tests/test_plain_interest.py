@@ -10,6 +10,8 @@ from mqloom.core.events import IntakeOpened, InterestLearned, LocallyPublished, 
 from mqloom.core.limits import PLAIN_FILTERS_MAX
 from mqloom.core.messages import Announce, Flush, Flushed, Message, Withdraw
 from mqloom.core.publication import Incoming, Publication
+from mqloom.core.topics import topic_filters_intersect
+from mqloom.gateway import plain_interest
 from mqloom.lab.gate import (
     ANN,
     US,
@@ -52,6 +54,23 @@ def test_what_plain_clients_want_is_announced_and_only_what_nothing_covers() -> 
     assert announced(sent(learn(gate, "a/#", "a/b"), A)) == ["a/#"]
     gate.hear(B, Announce(key(B, 1), "a/+", ""))
     assert announced(sent(learn(gate, "a/#", "c"), A)) == ["c"]
+
+
+def test_whether_a_filter_touches_data_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def intersect(text: str, topics: str) -> bool:
+        looked.append(text)
+        return topic_filters_intersect(text, topics)
+
+    monkeypatch.setattr(plain_interest, "topic_filters_intersect", intersect)
+    gate = with_two()
+    learn(gate, "a/#", "b")
+    learn(gate, "a/#", "b", "c")
+    assert sorted(looked) == ["a/#", "b", "c"]
+    learn(gate, "c")
+    learn(gate, "b", "c")  # forgotten with the last who wanted it
+    assert sorted(looked) == ["a/#", "b", "b", "c"]
 
 
 def test_what_they_want_no_more_is_withdrawn_behind_what_is_under_way() -> None:

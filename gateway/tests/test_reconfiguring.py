@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from mqloom.core.events import InterestLearned
 from mqloom.core.messages import Announce, Withdraw
 from mqloom.core.publication import Publication
 from mqloom.gateway.interfaces import Codec
@@ -62,6 +63,15 @@ def test_a_client_may_subscribe_to_what_is_data_now() -> None:
     each.node.handle(replace(HOLDS, standing=[], data=["stocks/#", "news/#"]), each.now)
     (answer,) = answers(each.record(ANN, {"all": ("news/#", "")}))
     assert answer.answer == "established"
+
+
+def test_what_plain_clients_want_counts_when_it_becomes_data() -> None:
+    each = gate()
+    each.node.handle(replace(HOLDS, standing=[]), each.now)
+    each.handle(InterestLearned(filters=("news/#",)))
+    assert each.node.subscription_counts() == (0, 0)
+    each.node.handle(replace(HOLDS, standing=[], data=["stocks/#", "news/#"]), each.now)
+    assert each.node.subscription_counts() == (1, 0)
 
 
 def test_what_plain_clients_always_get_can_be_changed() -> None:

@@ -12,7 +12,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress, InterestAdapter
-from mqloom.plugins import mosquitto_adapter, mqtt_adapter
+from mqloom.plugins import mosquitto_adapter, mqtt_adapter, plain_clients
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 from mqloom.plugins.mosquitto_log import SUBSCRIBE
 
@@ -51,6 +51,7 @@ class Bench:
             LOG,
         )
         self.watcher.open()
+        await self.until_kept(b"clients")
 
     async def stop(self) -> None:
         await self.watcher.close()
@@ -98,6 +99,53 @@ def test_a_broker_that_lost_what_was_kept_gets_it_again() -> None:
         await bench.until_kept(b"a/#")
 
     at_the_bench(steps)
+
+
+def test_what_is_too_much_to_be_kept_does_not_delete_what_was_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_clients, "KEPT_BYTES_MAX", 200)
+
+    async def steps(bench: Bench) -> None:
+        bench.log("ann 1 a/#")
+        await bench.until_kept(b"a/#")
+        bench.log("bob 1 " + "b" * 200)
+        await bench.lose_everything()  # then the last that was not too much is written again
+        await bench.until_kept(b"a/#")
+        assert bench.told[-1] == ("a/#", "b" * 200)
+        bench.log("cid 1 c")
+        await asyncio.sleep(2 * mosquitto_adapter.KEEP_EVERY_S)
+        assert all(b"a/#" in each for each in bench.kept)
+
+    at_the_bench(steps)
+    assert caplog.text.count("is not written to mqloom/v1/US/interest: ") == 1
+
+
+def test_a_flood_of_subscriptions_is_told_at_once_and_then_all_together() -> None:
+    async def steps(bench: Bench) -> None:
+        for number in range(100):
+            bench.log(f"ann 1 a/{number:02}")
+        await bench.until_kept(b"a/99")
+        assert [len(filters) for filters in bench.told] == [1, 100]
+
+    at_the_bench(steps)
+
+
+def test_a_client_that_wants_too_much_is_named_in_the_log_and_not_each_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_clients, "PLAIN_FILTERS_PER_CLIENT_MAX", 1)
+
+    async def steps(bench: Bench) -> None:
+        bench.log(*(f"ann 1 a/{number}" for number in range(10)))
+        assert bench.told == [("a/0",)]
+        bench.log("ann 1 b", "bob 1 c")
+        await bench.until_kept(b'"c"')
+        assert bench.told[-1] == ("a/0", "c")
+
+    at_the_bench(steps)
+    assert caplog.text.count("subscriptions of plain clients were passed over") == 1
+    assert "9 subscriptions of plain clients were passed over, the last one of 'ann'" in caplog.text
 
 
 def test_it_tells_what_clients_want_and_the_plain_one_does_not() -> None:

@@ -63,6 +63,24 @@ def test_past_the_bound_subscriptions_are_passed_over_and_counted(monkeypatch: p
     assert list(clients.filters) == ["a/1", "a/3"]
 
 
+def test_one_client_does_not_take_the_room_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_clients, "PLAIN_FILTERS_PER_CLIENT_MAX", 2)
+    clients = PlainClients()
+    for number in range(5):
+        clients.subscribed("ann", f"a/{number}")
+    clients.subscribed("bob", "b")
+    clients.check()
+    assert list(clients.filters) == ["a/0", "a/1", "b"]
+    assert (clients.overlooked, clients.overlooked_of) == (3, "ann")
+
+
+def test_of_whom_everything_is_passed_over_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_clients, "KNOWN_MAX", 0)
+    clients = PlainClients()
+    clients.subscribed("ann", "a")
+    assert not clients.knows("ann")
+
+
 def test_what_is_kept_is_known_again_and_ends_as_it_would_have() -> None:
     before = PlainClients()
     before.connected("clean", clean=True)
@@ -89,7 +107,8 @@ def test_too_much_is_neither_kept_nor_read(monkeypatch: pytest.MonkeyPatch) -> N
     clients.subscribed("ann", "a" * 100)
     data = clients.encode()
     monkeypatch.setattr(plain_clients, "KEPT_BYTES_MAX", 50)
-    assert clients.encode() == b""
+    with pytest.raises(RecordError):
+        clients.encode()
     with pytest.raises(RecordError):
         PlainClients().restore(data)
 

@@ -214,6 +214,9 @@ CLIENTS_MAX: Final = 100_000
 PLAIN_FILTERS_MAX: Final = 10_000
 """Topic filters of the plain clients of one broker; further ones are not federated, and counted."""
 
+PLAIN_FILTERS_PER_CLIENT_MAX: Final = 1_000
+"""Topic filters of one plain client of a Mosquitto; further ones are passed over, counted, and logged."""
+
 ECHOES_MAX: Final = 65_536
 """Republished publications that the broker has not handed back yet; past that the oldest is forgotten, and taken for a
 new one if it comes."""

@@ -43,6 +43,7 @@ class PlainInterest:
         self._learned: Collection[str] = ()
         self._keys: dict[str, SubscriptionKey] = {}
         self._refused: set[str] = set()
+        self._touching: dict[str, bool] = {}  # of each filter that was learned last, whether it touches data
 
     def start(self, always: Collection[str], now: float) -> None:
         """Begin what is wanted whatever clients say; what they say may have been learned before."""
@@ -52,22 +53,26 @@ class PlainInterest:
     def change(self, data: Sequence[str], always: Collection[str], now: float) -> None:
         """Other topics are data now, and other filters are always wanted."""
         self._data = data
+        self._touching.clear()
         self.start(always, now)
 
     def learned(self, filters: Collection[str], now: float) -> None:
         """Plain clients want this, and no more: begin what is new, then end what is gone behind what is under way."""
         self._learned = filters
-        wanted = {plain for text in filters if (plain := _without_share(text)) and self._touches_data(plain)}
-        wanted |= self._always
+        plain = {_without_share(text) for text in filters} - {""}
+        known = self._touching
+        self._touching = {text: known[text] if text in known else self._touches_data(text) for text in plain}
+        wanted = {text for text, touches in self._touching.items() if touches} | self._always
         gone = [text for text in self._keys if text not in wanted]
         self._refused &= wanted
         room = PLAIN_FILTERS_MAX - len(self._keys) + len(gone)
         # Those of the configuration first; else in an order that is the same everywhere.
-        for text in sorted(wanted - self._keys.keys(), key=lambda each: (each not in self._always, each)):
-            if room <= 0:
+        new = wanted - self._keys.keys()
+        for text in (*sorted(new & self._always), *sorted(new - self._always)):
+            if room > 0:
+                room -= self._begin(text)
+            elif text not in self._refused:
                 self._refuse(text, "too many", f"{PLAIN_FILTERS_MAX} topic filters are; widen `federate` to cover it")
-            elif self._begin(text):
-                room -= 1
         self._flushes.close([self._keys.pop(text) for text in gone], now)
 
     def __len__(self) -> int:

@@ -15,18 +15,19 @@ from typing import Final
 from mqloom.core import layout
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import AdapterKind, BrokerAddress
 from mqloom.plugins.mosquitto_log import TOPICS, MosquittoLog
-from mqloom.plugins.plain_clients import PlainClients
+from mqloom.plugins.plain_clients import KNOWN_MAX, PlainClients
 
 START_S_MAX: Final = 5.0
 """How long the start waits for what was kept; then the gateway starts without it, and it counts when it comes."""
 
 KEEP_EVERY_S: Final = 1.0
-"""The least time between two writings of what is known."""
+"""The least time between two writings of what is known; and changes within it are told together."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,10 @@ class MosquittoAdapter:
         self._gateway = GatewayId("")
         self._learned: Callable[[Collection[str]], None] | None = None
         self._told: tuple[str, ...] = ()
-        self._kept = b""  # nothing also while the broker may have lost it
+        self._kept = b""  # the last record that was not too large
+        self._is_written = False
+        self._is_too_large = False
+        self._overlooked_told = 0
         self._has_read = asyncio.Event()
         self._connection: Connection | None = None
         self._keeping: asyncio.TimerHandle | None = None
@@ -79,17 +83,21 @@ class MosquittoAdapter:
         """Keep what is known, and listen no more."""
         if self._connection is not None:
             self._keep()
-            await self._connection.close()
-            self._connection = None
+            connection, self._connection = self._connection, None  # nothing is told from here on
+            await connection.close()
 
     def _up(self) -> None:
-        assert self._connection is not None
+        if self._connection is None:
+            return
         self._connection.publish(layout.interest_read(self._gateway), b"", 1)
         if self._has_read.is_set():  # we are back: the broker may have lost its store, and what was kept with it
-            self._kept = b""
-            self._keep_soon()
+            self._is_written = False
+            self._soon()
 
     def _received(self, batch: Sequence[Received]) -> None:
+        if self._connection is None:
+            return
+        had_read = self._has_read.is_set()
         for each in batch:
             if each.topic in TOPICS:
                 self._reader.heard(each.topic, each.payload.decode(errors="replace"))
@@ -97,22 +105,44 @@ class MosquittoAdapter:
                 self._has_read.set()
             elif each.topic == layout.interest(self._gateway) and each.retain and not self._has_read.is_set():
                 self._restore(each.payload)
+        if had_read and all(each.topic == layout.interest(self._gateway) for each in batch):
+            return  # what we have written ourselves
+        # What was kept is told at once, and the first news of a while; further ones together.
+        if self._keeping is None or self._has_read.is_set() != had_read:
+            self._tell()
+        self._soon()
+
+    def _soon(self) -> None:
+        if self._keeping is None:
+            self._keeping = asyncio.get_running_loop().call_later(KEEP_EVERY_S, self._tell_and_keep)
+
+    def _tell_and_keep(self) -> None:
+        self._tell()
+        self._keep()
+
+    def _tell(self) -> None:
         filters = self._clients.filters
         if filters != self._told:
             self._told = filters
             assert self._learned is not None
             self._learned(filters)
-        if self._has_read.is_set():
-            self._keep_soon()
-
-    def _keep_soon(self) -> None:
-        if self._keeping is None:
-            self._keeping = asyncio.get_running_loop().call_later(KEEP_EVERY_S, self._keep)
+        overlooked = self._clients.overlooked
+        if overlooked >= max(2 * self._overlooked_told, 1):  # not each time: a flood of them does not fill the disk
+            self._overlooked_told = overlooked
+            self._log.warning(
+                "%d subscriptions of plain clients were passed over, the last one of %r: at most %d of one client and "
+                "%d in all are federated; name in `federate` what covers them",
+                overlooked,
+                self._clients.overlooked_of[:100],
+                PLAIN_FILTERS_PER_CLIENT_MAX,
+                KNOWN_MAX,
+            )
 
     def _restore(self, data: bytes) -> None:
         try:
             self._clients.restore(data)
             self._kept = data
+            self._is_written = True
         except RecordError as error:
             topic = layout.interest(self._gateway)
             self._log.warning("what plain clients wanted, kept on %s, cannot be read: %s", topic, error)
@@ -122,10 +152,31 @@ class MosquittoAdapter:
         if self._keeping is not None:
             self._keeping.cancel()
             self._keeping = None
-        data = self._clients.encode()
-        if self._connection is not None and self._has_read.is_set() and data != self._kept:
+        if self._connection is None or not self._has_read.is_set():
+            return
+        data = self._encoded()
+        if data and not (self._is_written and data == self._kept):
             self._kept = data
+            self._is_written = True
             self._connection.publish(layout.interest(self._gateway), data, 1, retain=True)
+
+    def _encoded(self) -> bytes:
+        """Return what is known, or if that is too much what was known when it was not."""
+        try:
+            data = self._clients.encode()
+        except RecordError as error:
+            if not self._is_too_large:
+                topic = layout.interest(self._gateway)
+                self._log.warning(
+                    "what plain clients want is not written to %s: %s. What was kept before stays; name in `federate` "
+                    "what must not be missed after the next start",
+                    topic,
+                    error,
+                )
+            self._is_too_large = True
+            return self._kept
+        self._is_too_large = False
+        return data
 
 
 @hookimpl

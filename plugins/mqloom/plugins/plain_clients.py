@@ -4,8 +4,9 @@ A client's subscriptions live as long as its session: one that connects clean be
 them along if its session was clean, and else they stay until the session ends. Of a client of which only subscriptions
 were heard it is not known how it connected: they stay.
 
-At most KNOWN_MAX subscriptions are known; further ones are passed over, and `overlooked` counts them. Our own clients,
-named mqloom-..., do not count.
+At most KNOWN_MAX subscriptions are known, and PLAIN_FILTERS_PER_CLIENT_MAX of one client, so that nobody takes the room
+of all others; further ones are passed over, and `overlooked` counts them. Our own clients, named mqloom-..., do not
+count.
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mqloom.core.errors import RecordError
+from mqloom.core.limits import PLAIN_FILTERS_PER_CLIENT_MAX
 
 KNOWN_MAX: Final = 100_000
 """Subscriptions of all plain clients of a broker."""
@@ -60,7 +62,9 @@ class PlainClients:
         self._wanted: Counter[str] = Counter()
         self._count = 0
         self.overlooked = 0
-        """How many subscriptions were passed over because too many are known."""
+        """How many subscriptions were passed over because too many are known, in all or of their client."""
+        self.overlooked_of = ""
+        """Whose the last of them was."""
 
     def connected(self, client: str, *, clean: bool) -> None:
         """A client connected; clean, it has no subscriptions yet."""
@@ -78,12 +82,14 @@ class PlainClients:
         """A client subscribed, perhaps once more."""
         if client.startswith(OURS):
             return
-        known = self._clients.setdefault(client, _Client())
+        known = self._clients.get(client) or _Client()
         if text in known.filters:
             return
-        if self._count >= KNOWN_MAX:
+        if self._count >= KNOWN_MAX or len(known.filters) >= PLAIN_FILTERS_PER_CLIENT_MAX:
             self.overlooked += 1
+            self.overlooked_of = client
             return
+        self._clients[client] = known
         known.filters[text] = None
         self._wanted[text] += 1
         self._count += 1
@@ -121,14 +127,16 @@ class PlainClients:
         return tuple(sorted(self._wanted))
 
     def encode(self) -> bytes:
-        """Return what is known, to be kept; nothing if it is too much."""
+        """Return what is known, to be kept; raises RecordError if it is too much."""
         clients = {
             name: _KeptClient(client.clean, list(client.filters))
             for name, client in self._clients.items()
             if client.filters
         }
         data = msgspec.json.encode(_Kept(clients=clients))
-        return data if len(data) <= KEPT_BYTES_MAX else b""
+        if len(data) > KEPT_BYTES_MAX:
+            raise RecordError(f"{len(data)} bytes, the bound is {KEPT_BYTES_MAX}")
+        return data
 
     def restore(self, data: bytes) -> None:
         """Know again what was kept; raises RecordError. What is known already stays."""
@@ -150,6 +158,7 @@ class PlainClients:
         filters = [text for client in self._clients.values() for text in client.filters]
         assert self._wanted == Counter(filters)
         assert self._count == len(filters) <= KNOWN_MAX
+        assert all(len(client.filters) <= PLAIN_FILTERS_PER_CLIENT_MAX for client in self._clients.values())
 
     def _forget(self, filters: Collection[str]) -> None:
         for text in filters:
