@@ -5,6 +5,7 @@ import json
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,9 +89,9 @@ def test_a_gateway_that_ends_takes_its_portrait_back(tmp_path: Path, monkeypatch
         assert own is not None
         publish = own.publish
 
-        def note(topic: str, payload: bytes, qos: int, *, retain: bool = False) -> bool:
+        def note(topic: str, payload: bytes, qos: int, **options: Any) -> bool:
             published.append((topic, payload))
-            return publish(topic, payload, qos, retain=retain)
+            return publish(topic, payload, qos, **options)
 
         monkeypatch.setattr(own, "publish", note)
     assert (layout.portrait(one), b"") in published
