@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
-from mqloom.core.records import Portrait, decode_portrait, decode_status
+from mqloom.core.records import Portrait, decode_portrait
 from mqloom.gateway.portraits import KINDS
+from mqloom.gateway.status_reading import running_status
 
 HEADINGS: Final = ("FROM", "TO", "KIND", "STATE", "HOPS", "PUBLICATIONS", "GAIN")
 
@@ -20,14 +21,9 @@ class Gallery(NamedTuple):
 
 def read_portrait(gateway: GatewayId, status: bytes | None, portrait: bytes | None) -> Portrait | str:
     """Return what a gateway shows, or why that is not to be believed, from what its broker keeps."""
-    if not status:
-        return "its broker knows of no gateway; is it running beside it, with this id?"
-    try:
-        said = decode_status(status)
-    except RecordError as error:
-        return f"its status cannot be read: {error.problem}"
-    if not said.alive:
-        return "the gateway is not running; its broker is"
+    said = running_status(status)
+    if isinstance(said, str):
+        return said
     if not portrait:
         return f"the gateway runs but shows no links; is it, with version {said.version}, older than this command?"
     try:

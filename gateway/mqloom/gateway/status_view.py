@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from mqloom.core.counters import is_failure
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
-from mqloom.core.records import Status, decode_status
+from mqloom.core.records import Status
 from mqloom.core.reports import Report, decode_report
+from mqloom.gateway.status_reading import running_status
 
 GATEWAYS: Final = ("GATEWAY", "VERSION", "RUNS FOR", "CLIENTS", "SUBSCRIPTIONS", "HELD", "INTAKE", "DELIVERIES", "LAG")
 LINKS: Final = ("FROM", "TO", "KIND", "STATE", "FOR", "WAITING", "PARKED")
@@ -40,14 +41,9 @@ class Overview(NamedTuple):
 
 def read_report(gateway: GatewayId, status: bytes | None, report: bytes | None) -> Reported | str:
     """Return what a gateway says, or why that is not to be believed, from what its broker keeps."""
-    if not status:
-        return "its broker knows of no gateway; is it running beside it, with this id?"
-    try:
-        said = decode_status(status)
-    except RecordError as error:
-        return f"its status cannot be read: {error.problem}"
-    if not said.alive:
-        return "the gateway is not running; its broker is"
+    said = running_status(status)
+    if isinstance(said, str):
+        return said
     if not report:
         return f"the gateway runs but reports nothing yet; try again in some seconds (its version is {said.version})"
     try:
