@@ -9,6 +9,7 @@ from mqloom.core.errors import (
     FrameError,
     LocalError,
     MQLoomError,
+    OrderError,
     PluginError,
     RecordError,
     RemoteError,
@@ -27,6 +28,7 @@ from mqloom.core.errors import (
         (TopicError("no wildcards", "a/#"), RemoteError, "topic 'a/#': no wildcards"),
         (FrameError("version", "format 9"), RemoteError, "frame refused (version): format 9"),
         (RecordError("no JSON"), RemoteError, "subscription record refused: no JSON"),
+        (OrderError("expired", "over for 90 s"), RemoteError, "not obeyed (expired): over for 90 s"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, MQLoomError) else "",
 )

@@ -9,7 +9,8 @@
         |-- FilterError          a WHERE that does not parse, with the column of the mistake
         |-- TopicError           not a topic, or not a topic filter, of MQTT
         |-- FrameError           bytes on a link that are no frame of ours
-        `-- RecordError          a client's subscription record that cannot be read
+        |-- RecordError          a client's subscription record that cannot be read
+        `-- OrderError           an order to a client, or a roster, that does not count
 
 Every error carries what happened as fields, and says it in `str()` with what to do about it.
 """
@@ -95,3 +96,12 @@ class RecordError(RemoteError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(f"subscription record refused: {problem}")
+
+
+class OrderError(RemoteError):
+    """An order to a client, a roster, or an answer to an order that does not count; `reason` is the counter's name."""
+
+    def __init__(self, reason: str, problem: str) -> None:
+        self.reason = reason
+        self.problem = problem
+        super().__init__(f"not obeyed ({reason}): {problem}")

@@ -268,6 +268,28 @@ PARTED_EVERY_S: Final = 1.0
 PLACE_BYTES_MAX: Final = 256 * 1024
 """A larger record of a gateway's neighbours is not read."""
 
+ORDER_S_MAX: Final = 3_600.0
+"""How long an order to a client may be good for; one that is made for longer is refused."""
+
+CLOCK_SKEW_S: Final = 60.0
+"""How far the clocks of a client and of a gateway may differ; past that orders are refused, and it is said by
+how much."""
+
+ORDER_BYTES_MAX: Final = 8 * 1024
+"""A larger order to a client, or answer to one, is refused."""
+
+SESSIONS_OBEYED_MAX: Final = 1_024
+"""Orders that a client has obeyed and that would still count, were they not remembered; further ones are refused."""
+
+ROSTER_BROKERS_MAX: Final = 2_048
+"""Brokers in a roster; a larger one is not read, and not written."""
+
+ROSTER_BYTES_MAX: Final = 512 * 1024
+"""A larger roster is not read."""
+
+HOST_LENGTH_MAX: Final = 255
+"""Characters in the name of a host in a roster."""
+
 DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 
