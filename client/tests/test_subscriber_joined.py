@@ -22,6 +22,8 @@ from mqloom.client.vocabulary import (
     Subscribe,
     Tell,
     WakeAt,
+    WishAdded,
+    WishRemoved,
     Woke,
 )
 from mqloom.core import effects as gateway_effects
@@ -231,3 +233,24 @@ def test_with_a_gateway_a_filter_changed_under_the_same_name_is_settled(broker: 
     assert broker.subscriber.state is State.SERVED
     offer(broker, 5, 400_000)
     assert broker.delivered() == [400_000]
+
+
+def test_with_a_gateway_subscriptions_come_and_go_without_disturbing_the_others(broker: Broker) -> None:
+    broker.subscriber = Subscriber(ME, {}, lasting=True)
+    broker.to_subscriber(Connected())
+    broker.to_subscriber(WishAdded(name="hot", wish=HOT))
+    offer(broker, 5, 400_000)
+    broker.to_subscriber(WishAdded(name="all", wish=ALL))
+    broker.pass_time(1.0)
+    offer(broker, 6, 400_001)
+    broker.to_subscriber(WishRemoved(name="all"))
+    broker.pass_time(1.0)
+    offer(broker, 7, 400_002)
+    broker.to_subscriber(WishRemoved(name="hot"))
+    broker.pass_time(1.0)
+    offer(broker, 8, 400_003)
+    assert broker.delivered() == [400_000, 6, 400_001, 400_002]
+    expected = [("established", "hot"), ("established", "all"), ("ended", "all"), ("ended", "hot")]
+    assert broker.told() == expected
+    assert broker.node.subscription_counts() == (0, 0)
+    assert RECORD not in broker.retained

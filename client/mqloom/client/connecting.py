@@ -156,14 +156,14 @@ class Connection:
 
     # ---- called by paho's thread ---------------------------------------------------------------------------------
 
-    def _on_connect(self, _client: Client, _data: object, _flags: object, reason: Any, _properties: object) -> None:
+    def _on_connect(self, _client: Client, _data: object, flags: Any, reason: Any, _properties: object) -> None:
         if reason.is_failure:
             hint = "; see --username and --password-env" if reason.getName() in _LOGIN_REASONS else ""
             self._answer_first(f"refuses us: {reason}{hint}")
         else:
             self._answer_first("")
             self._is_up = True
-            self._events.put(Connected())
+            self._events.put(Connected(resumed=flags.session_present))
 
     def _on_disconnect(self, _client: Client, _data: object, _flags: object, reason: Any, _properties: object) -> None:
         self._answer_first(f"hangs up instead of answering ({reason})")

@@ -13,6 +13,7 @@ from mqloom.core.seen import Seen
 
 COUNTS: Final = {
     "duplicates": "publications that had come before, dropped",
+    "gaps": "times when publications may have passed us by: our session, or a subscription, had ended without our word",
     "unwanted": "publications for subscriptions of an earlier record of our name, dropped",
     "envelopes_malformed": "messages on our out topic that are no envelope, ignored",
     "answers_malformed": "messages on our ctl topic that are no answer, ignored",

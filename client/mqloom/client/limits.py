@@ -17,6 +17,12 @@ ANSWER_S: Final = 30.0
 ASK_AGAIN_S: Final = 1.0
 """The least time between a record and the next that an `ended` causes: two clients of one name must not race."""
 
+CHANGE_S: Final = 0.1
+"""The least time between a record and the next that a change of our own causes; changes in between go together."""
+
+ENDED_S: Final = 15.0
+"""How long `ended` is waited for after a subscription was taken out of the record; then it counts as ended anyway."""
+
 CLOSE_S: Final = 2.0
 """How long `ended` is waited for when closing; then it is over anyway."""
 

@@ -8,6 +8,8 @@ to write it again. A killed subscriber is forgotten by the gateway when its leas
 
     state            event                                 next      and
     OFFLINE          Connected                             FINDING   subscribe to the status of gateways
+    OFFLINE          Connected, and nothing is wanted      IDLE
+    IDLE             WishAdded                             FINDING   subscribe to the status of gateways
     FINDING          status: alive                         ASKING    subscribe to ctl and out, write the record
     FINDING          Woke: no status after LOOK_S          the same  ask who the gateway here is
     FINDING          who the gateway here is               the same  subscribe to its status
@@ -15,26 +17,36 @@ to write it again. A killed subscriber is forgotten by the gateway when its leas
     ASKING           the last missing answer               SERVED
     ASKING           every subscription refused            CLOSED    delete the record, Failed
     ASKING           Woke: no answer after ANSWER_S        CLOSED    the same; only if there never was one
+    ASKING, SERVED   WishAdded                             ASKING    write the record, not before CHANGE_S
+    ASKING, SERVED   WishRemoved                           the same  the same; delete it if nothing is left
     ASKING, SERVED   Woke: a third of the lease is over    the same  write the record
     ASKING, SERVED   status: not alive                     FINDING
     ASKING, SERVED   status: alive in another epoch        ASKING    write the record
     ASKING, SERVED   `ended`, not asked for                ASKING    write the record, not before ASK_AGAIN_S
     ASKING, SERVED   CloseRequested                        CLOSING   delete the record
-    OFFLINE, FINDING CloseRequested                        CLOSED    delete the record if it can be, Finished
-    FINDING - SERVED ConnectionLost                        OFFLINE
+    OFFLINE - FINDING CloseRequested                       CLOSED    delete the record if it can be, Finished
+    IDLE - SERVED    ConnectionLost                        OFFLINE
     CLOSING          the last `ended`, Woke after CLOSE_S,
                      CloseRequested, ConnectionLost        CLOSED    Finished
     CLOSED           anything                              CLOSED    nothing
 
 Envelopes are delivered in every state in which messages come, but CLOSED. Any other pair is the driver's mistake.
+
+A *lasting* subscriber may have no subscription at all, and gets and loses them at run time. What would end the other,
+that no gateway answers or that all is refused, is told to its user, and it goes on: a missing gateway is waited for,
+and with nothing to ask for it is SERVED by nothing. A subscription that is removed delivers what was under way, until
+the gateway has said `ended`, or for ENDED_S.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from enum import Enum, auto
+from typing import Final
+
+from msgspec.structs import replace
 
 from mqloom.client.inbox import COUNTS, Heard, Inbox
-from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S, LOOK_S
+from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S, LOOK_S
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -48,7 +60,10 @@ from mqloom.client.vocabulary import (
     Publish,
     Subscribe,
     Tell,
+    Unserved,
     WakeAt,
+    WishAdded,
+    WishRemoved,
     Woke,
 )
 from mqloom.client.wishes import Wishes, WishState
@@ -56,11 +71,14 @@ from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
 
+NEVER: Final = float("inf")
+
 
 class State(Enum):
     """Where a subscriber stands; the table on top of the file has the ways between them."""
 
     OFFLINE = auto()
+    IDLE = auto()
     FINDING = auto()
     ASKING = auto()
     SERVED = auto()
@@ -69,7 +87,7 @@ class State(Enum):
 
 
 class Subscriber:
-    """One client with its subscriptions, fixed for its life.
+    """One client with its subscriptions: fixed for its life, or `lasting`, when they may come and go.
 
     The gateway is found by its status, or, where the broker replays no retained message to a wildcard, named.
     """
@@ -83,12 +101,15 @@ class Subscriber:
         lease_s: float = LEASE_S,
         gateway: GatewayId | None = None,
         token: str = "",
+        lasting: bool = False,
     ) -> None:
+        assert wishes or lasting
         self.state = State.OFFLINE
         self._client = client
         self._wishes = Wishes(wishes, token)
         self._inbox = Inbox(self._wishes)
         self._qos = qos
+        self._lasting = lasting
         self._lease_s = lease_s
         self._statuses = layout.all_status() if gateway is None else layout.status(gateway)
         self._gateway: Status | None = None  # the one we asked last
@@ -105,38 +126,99 @@ class Subscriber:
         """What was dropped or ignored, by the names in COUNTS."""
         return self._inbox.counts
 
+    @property
+    def gateway(self) -> GatewayId | None:
+        """The gateway that we asked last."""
+        return None if self._gateway is None else self._gateway.gateway
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
-        match self.state, event:
-            case State.CLOSED, _:
-                return []
-            case State.OFFLINE, Connected():
-                self._find(now)
-            case _, CloseRequested():
+        if self.state is State.CLOSED:
+            return []
+        match event:
+            case WishAdded():
+                self._add(event, now)
+            case WishRemoved():
+                self._remove(event.name, now)
+            case CloseRequested():
                 self._close(now)
-            case _, Woke():
+            case Woke():
                 self._wake_at = None
                 self._wake(now)
+            case Connected() | ConnectionLost() | MessageReceived():
+                self._hear(event, now)
+        return self._finish()
+
+    def _hear(self, event: Connected | ConnectionLost | MessageReceived, now: float) -> None:
+        """Take an event of the connection."""
+        match self.state, event:
+            case State.OFFLINE, Connected() as connected:
+                self._connect(connected, now)
+            case State.IDLE, MessageReceived():
+                self.counts["messages_unexpected"] += 1
             case ((State.FINDING | State.ASKING | State.SERVED | State.CLOSING), MessageReceived() as message):
                 self._receive(message, now)
             case State.CLOSING, ConnectionLost():
                 self._end(Finished())
-            case ((State.FINDING | State.ASKING | State.SERVED), ConnectionLost() as lost):
+            case ((State.IDLE | State.FINDING | State.ASKING | State.SERVED), ConnectionLost() as lost):
                 self.state = State.OFFLINE
                 self._give_up_at = None
                 self._note(f"the connection to the broker is lost ({lost.problem or 'closed'}); connecting again")
             case _:
                 raise AssertionError(f"{event!r} while {self.state}")
-        return self._finish()
 
     def check(self) -> None:
         """State the invariants; for tests."""
         if self.state in (State.ASKING, State.SERVED, State.CLOSING):
             assert self._gateway is not None
-            assert not self._wishes.are_refused()
+            assert self._lasting or not self._wishes.are_refused()
         if self.state in (State.ASKING, State.SERVED):
             assert self._wishes.are_answered() == (self.state is State.SERVED)
+        if self.state is State.IDLE:
+            assert self._lasting
+            assert not self._wishes
         assert self.counts.keys() == COUNTS.keys()
+
+    # ---- what is wanted ------------------------------------------------------------------------------------------
+
+    def _connect(self, connected: Connected, now: float) -> None:
+        if not connected.resumed and self._wishes.named(WishState.ESTABLISHED):
+            self.counts["gaps"] += 1
+        if self._wishes:
+            self._find(now)
+        else:
+            self.state = State.IDLE
+
+    def _add(self, added: WishAdded, now: float) -> None:
+        assert self._lasting
+        if self.state is State.CLOSING:
+            return
+        self._wishes.add(added.name, added.wish)
+        if self.state is State.IDLE:
+            self._find(now)
+        elif self.state is State.FINDING and self._gateway is None and self._give_up_at is None:
+            self._give_up_at = now + FIND_S
+        elif self.state in (State.ASKING, State.SERVED):
+            self._change(now)
+
+    def _remove(self, name: str, now: float) -> None:
+        assert self._lasting
+        if not self._wishes.remove(name, now + ENDED_S) or self._gateway is None:
+            self._forget(name)
+        elif self.state in (State.ASKING, State.SERVED):
+            self._change(now)
+
+    def _forget(self, name: str) -> None:
+        """One has ended: the user is told."""
+        self._wishes.forget(name)
+        self._effects.append(Tell(answer=Answer(answer="ended", name=name)))
+
+    def _change(self, now: float) -> None:
+        """Let the record say what is wanted now: at once, or together with the changes that come within CHANGE_S."""
+        self._settle(now)
+        self._write_at = min(self._write_at, max(now, self._written_at + CHANGE_S))
+        if now >= self._write_at:
+            self._write(now)
 
     # ---- the gateway ---------------------------------------------------------------------------------------------
 
@@ -209,11 +291,14 @@ class Subscriber:
         self._give_up_at = None if self._answered else now + ANSWER_S
         self._wishes.reopen()
         self._write(now)
+        if self._lasting:
+            self._settle(now)
 
     def _write(self, now: float) -> None:
-        self._publish_record(self._wishes.record(qos=self._qos, lease_s=self._lease_s))
+        record = self._wishes.record(qos=self._qos, lease_s=self._lease_s)
+        self._publish_record(record)
         self._written_at = now
-        self._write_at = now + self._lease_s / 3
+        self._write_at = now + self._lease_s / 3 if record else NEVER
 
     def _publish_record(self, payload: bytes) -> None:
         assert self._gateway is not None
@@ -227,28 +312,35 @@ class Subscriber:
         elif self.state is not State.FINDING:  # there all answers are to an earlier record: we ask again
             self._give_up_at = None
             self._obey(answer, now)
-            self._settle()
+            self._settle(now)
 
     def _obey(self, answer: Answer, now: float) -> None:
         if answer.answer == "ended":
+            if self._wishes.is_ending(answer.name):
+                self._forget(answer.name)
+                return
             # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
             if self._wishes.obey(answer, WishState.OPEN):
-                self.state = State.ASKING
+                self.counts["gaps"] += 1
                 self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
                 self._note(f"the gateway has ended {answer.name!r}; asking again")
             return
         granted = answer.answer == "established"
-        if self._wishes.obey(answer, WishState.ESTABLISHED if granted else WishState.REFUSED):
-            self._effects.append(Tell(answer=answer))
+        names = self._wishes.obey(answer, WishState.ESTABLISHED if granted else WishState.REFUSED)
+        self._effects += [Tell(answer=replace(answer, name=name)) for name in names]
+        if names and not answer.name and self._lasting:  # the one before stands, until the gateway restarts
+            self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
 
-    def _settle(self) -> None:
+    def _settle(self, now: float) -> None:
         """See whether all answers are there."""
-        if self._wishes.are_refused():
+        if self._wishes.are_refused() and not self._lasting:
             assert self._gateway is not None
             self._publish_record(b"")
             self._end(Failed(problem=f"the gateway {self._gateway.gateway} refused every subscription"))
-        elif self._wishes.are_answered():
-            self.state = State.SERVED
+            return
+        if self._wishes.are_refused() and self._write_at < NEVER:
+            self._write_at = min(self._write_at, max(now, self._written_at + CHANGE_S))
+        self.state = State.SERVED if self._wishes.are_answered() else State.ASKING
 
     # ---- time and the end ----------------------------------------------------------------------------------------
 
@@ -259,31 +351,43 @@ class Subscriber:
             self._look()
         elif self.state in (State.ASKING, State.SERVED) and now >= self._write_at:
             self._write(now)
+        for name in self._wishes.overdue(now):
+            self._forget(name)
 
     def _give_up(self) -> None:
+        self._give_up_at = None
         if self.state is State.CLOSING:
             self._end(Finished())
         elif self.state is State.FINDING:
             problem = f"no gateway answers at this broker: nothing alive on {self._statuses} within {FIND_S:g} s"
-            self._end(Failed(problem=f"{problem}; is `mqloom gateway` running beside it?"))
+            self._fail(f"{problem}; is `mqloom gateway` running beside it?")
         else:
-            assert self._gateway is not None
+            problem = f"the gateway {self.gateway} has answered nothing within {ANSWER_S:g} s"
+            self._fail(f"{problem}, although its status says that it is alive")
+
+    def _fail(self, problem: str) -> None:
+        """Nobody answers: that is the end, or for one that lasts a piece of news."""
+        if self._lasting:
+            names = tuple(self._wishes.named(WishState.OPEN))
+            self._effects += [Unserved(names=names, problem=problem)] if names else []
+            return
+        if self._gateway is not None:
             self._publish_record(b"")
-            problem = f"the gateway {self._gateway.gateway} has answered nothing within {ANSWER_S:g} s"
-            self._end(Failed(problem=f"{problem}, although its status says that it is alive"))
+        self._end(Failed(problem=problem))
 
     def _close(self, now: float) -> None:
         if self.state in (State.FINDING, State.ASKING, State.SERVED) and self._gateway is not None:
             self._publish_record(b"")
-        if self.state in (State.ASKING, State.SERVED):
+        self._wishes.remove_all(by=NEVER)  # all of them by `_give_up_at`
+        if self.state in (State.ASKING, State.SERVED) and self._wishes:
             self.state = State.CLOSING
             self._give_up_at = now + CLOSE_S
         else:
             self._end(Finished())
 
     def _count_ended(self, answer: Answer) -> None:
-        if answer.answer == "ended" and self._wishes.obey(answer, WishState.ENDED):
-            self._effects.append(Tell(answer=answer))
+        if answer.answer == "ended":
+            self._forget(answer.name)
         if self._wishes.are_ended():
             self._end(Finished())
 
@@ -301,8 +405,11 @@ class Subscriber:
             deadlines.append(self._write_at)
         if self.state is State.FINDING and self._look_at is not None:
             deadlines.append(self._look_at)
-        if deadlines and min(deadlines) != self._wake_at:
-            self._wake_at = min(deadlines)
-            self._effects.append(WakeAt(at=self._wake_at))
+        if self.state is not State.CLOSED and self._wishes.end_by is not None:
+            deadlines.append(self._wishes.end_by)
+        first = min(deadlines, default=NEVER)
+        if first < NEVER and first != self._wake_at:
+            self._wake_at = first
+            self._effects.append(WakeAt(at=first))
         effects, self._effects = self._effects, []
         return effects

@@ -8,7 +8,7 @@ from msgspec import Struct
 from mqloom.core.effects import WakeAt
 from mqloom.core.events import Woke
 from mqloom.core.publication import Publication
-from mqloom.core.records import Answer
+from mqloom.core.records import Answer, Wish
 
 __all__ = [
     "CloseRequested",
@@ -24,7 +24,10 @@ __all__ = [
     "Publish",
     "Subscribe",
     "Tell",
+    "Unserved",
     "WakeAt",
+    "WishAdded",
+    "WishRemoved",
     "Woke",
 ]
 
@@ -32,7 +35,9 @@ __all__ = [
 
 
 class Connected(Struct, frozen=True, kw_only=True):
-    """The broker accepted our connection, for the first time or again."""
+    """The broker accepted our connection, for the first time or again; and it had kept our session, or it had not."""
+
+    resumed: bool = True
 
 
 class ConnectionLost(Struct, frozen=True, kw_only=True):
@@ -54,7 +59,20 @@ class CloseRequested(Struct, frozen=True, kw_only=True):
     """The user has had enough; asked a second time, that nothing be waited for any more."""
 
 
-Event = Connected | ConnectionLost | MessageReceived | Woke | CloseRequested
+class WishAdded(Struct, frozen=True, kw_only=True):
+    """The user wants one more subscription; under a name that is there already, another one, or once more."""
+
+    name: str
+    wish: Wish
+
+
+class WishRemoved(Struct, frozen=True, kw_only=True):
+    """The user no longer wants the subscription of that name."""
+
+    name: str
+
+
+Event = Connected | ConnectionLost | MessageReceived | Woke | WishAdded | WishRemoved | CloseRequested
 
 # ---- effects ---------------------------------------------------------------------------------------------------------
 
@@ -83,7 +101,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
 
 
 class Tell(Struct, frozen=True, kw_only=True):
-    """Tell the user what has become of a subscription, or (no name) of all of them."""
+    """Tell the user what has become of a subscription, by its name."""
 
     answer: Answer
 
@@ -92,6 +110,13 @@ class Note(Struct, frozen=True, kw_only=True):
     """Tell whoever watches what is being waited for; nothing needs to be done about it."""
 
     text: str
+
+
+class Unserved(Struct, frozen=True, kw_only=True):
+    """Tell the user that no gateway answers for these subscriptions; they are asked for as soon as one does."""
+
+    names: tuple[str, ...]
+    problem: str
 
 
 class Failed(Struct, frozen=True, kw_only=True):
@@ -104,4 +129,4 @@ class Finished(Struct, frozen=True, kw_only=True):
     """It is over, as the user wanted."""
 
 
-Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Note | Failed | Finished
+Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Note | Unserved | Failed | Finished

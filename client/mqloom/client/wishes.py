@@ -7,47 +7,98 @@ from mqloom.core.records import Answer, Record, Wish, encode_record
 
 
 class WishState(Enum):
-    """What the gateway has said of one subscription."""
+    """What the gateway has said of one subscription; one that is ENDING is no longer wanted, and still delivers."""
 
     OPEN = auto()
     ESTABLISHED = auto()
     REFUSED = auto()
-    ENDED = auto()
+    ENDING = auto()
 
 
 class Wishes:
-    """The subscriptions of one client; what was refused is not asked for again."""
+    """The subscriptions of one client; what was refused is not asked for again unless it is added again."""
 
     def __init__(self, wishes: Mapping[str, Wish], token: str = "") -> None:
         self._token = token
-        assert wishes
         self._wishes = dict(wishes)
         self._standings = dict.fromkeys(wishes, WishState.OPEN)
+        self._end_by: dict[str, float] = {}  # those that are ENDING
 
     def __contains__(self, name: str) -> bool:
         return name in self._wishes
+
+    def __bool__(self) -> bool:
+        return bool(self._wishes)
 
     def knows(self, answer: Answer) -> bool:
         """Whether an answer can be about these: one without a name refuses the whole record."""
         return answer.name in self._wishes if answer.name else answer.answer == "refused"
 
     def record(self, *, qos: int, lease_s: float) -> bytes:
-        """Return the record that asks for all that was not refused."""
-        wishes = {name: wish for name, wish in self._wishes.items() if self._standings[name] is not WishState.REFUSED}
+        """Return the record that asks for all that is wanted and was not refused; nothing, if nothing is."""
+        unwanted = (WishState.REFUSED, WishState.ENDING)
+        wishes = {name: wish for name, wish in self._wishes.items() if self._standings[name] not in unwanted}
+        if not wishes:
+            return b""
         return encode_record(Record(subscriptions=wishes, format="frame", qos=qos, lease_s=lease_s, token=self._token))
+
+    def add(self, name: str, wish: Wish) -> None:
+        """One more is wanted, or another under this name, or the same once more after a refusal."""
+        if self._wishes.get(name) == wish and self._standings[name] is WishState.ESTABLISHED:
+            return
+        self._wishes[name] = wish
+        self._standings[name] = WishState.OPEN
+        self._end_by.pop(name, None)
+
+    def remove(self, name: str, by: float) -> bool:
+        """One is no longer wanted; return whether the gateway may have been asked for it, and can say when it ends."""
+        if self._standings.get(name, WishState.REFUSED) is WishState.REFUSED:
+            self.forget(name)
+            return False
+        self._standings[name] = WishState.ENDING
+        self._end_by.setdefault(name, by)
+        return True
+
+    def remove_all(self, by: float) -> None:
+        """Nothing is wanted any more."""
+        for name in list(self._wishes):
+            self.remove(name, by)
+
+    def forget(self, name: str) -> None:
+        """One has ended."""
+        for each in (self._wishes, self._standings, self._end_by):
+            each.pop(name, None)
 
     def reopen(self) -> None:
         """All answers are to be given anew."""
         for name, standing in self._standings.items():
-            if standing is not WishState.REFUSED:
+            if standing is WishState.ESTABLISHED:
                 self._standings[name] = WishState.OPEN
 
-    def obey(self, answer: Answer, standing: WishState) -> bool:
-        """Note a known answer as this standing; return whether that changes anything."""
-        names = [answer.name] if answer.name else [n for n, s in self._standings.items() if s is WishState.OPEN]
-        changed = [name for name in names if self._standings[name] not in (standing, WishState.REFUSED)]
+    @property
+    def end_by(self) -> float | None:
+        """When the first end is overdue."""
+        return min(self._end_by.values(), default=None)
+
+    def overdue(self, now: float) -> list[str]:
+        """Return the names whose end has not been answered in time."""
+        return [name for name, by in self._end_by.items() if now >= by]
+
+    def obey(self, answer: Answer, standing: WishState) -> list[str]:
+        """Note a known answer as this standing; return the names for which that changes anything."""
+        names = [answer.name] if answer.name else self.named(WishState.OPEN)
+        settled = (standing, WishState.REFUSED, WishState.ENDING)
+        changed = [name for name in names if self._standings[name] not in settled]
         self._standings.update(dict.fromkeys(changed, standing))
-        return bool(changed)
+        return changed
+
+    def is_ending(self, name: str) -> bool:
+        """Whether this one is no longer wanted."""
+        return self._standings.get(name) is WishState.ENDING
+
+    def named(self, standing: WishState) -> list[str]:
+        """Return the names of which the gateway has said this."""
+        return [name for name, each in self._standings.items() if each is standing]
 
     def are_answered(self) -> bool:
         """Whether nothing is open."""
@@ -58,5 +109,5 @@ class Wishes:
         return set(self._standings.values()) == {WishState.REFUSED}
 
     def are_ended(self) -> bool:
-        """Whether all that was not refused has ended."""
-        return set(self._standings.values()) <= {WishState.ENDED, WishState.REFUSED}
+        """Whether nothing is there any more but what was refused."""
+        return set(self._standings.values()) <= {WishState.REFUSED}
