@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.command import main
+from mqloom.core.signatures import public_key
+from mqloom.gateway.key_file import new_key, write_keys
 
 FEDERATION = """
 [federation]
@@ -29,16 +31,49 @@ def test_a_key_is_made_shown_without_its_secret_and_rotated_in_three_steps(
     secret = path.read_text().split('secret = "')[1][:64]
     assert main(["keys", "show", str(path)]) == 0
     shown = capsys.readouterr()
-    assert shown.out.endswith("  blake2b  sending\n")
+    between, orders = shown.out.splitlines()
+    assert between.endswith("  blake2b  sending")
+    assert orders.endswith("  ed25519  sending")
     assert secret not in shown.out
     assert shown.err == ""
     for number, states in enumerate((["sending", "accepted"], ["accepted", "sending"], ["retired", "sending"]), 1):
         assert main(["keys", "rotate", str(path)]) == 0
         assert f"step {number} of 3: " in capsys.readouterr().out
         assert main(["keys", "show", str(path), "--json"]) == 0
-        assert [key["state"] for key in json.loads(capsys.readouterr().out)["keys"]] == states
+        keys = json.loads(capsys.readouterr().out)["keys"]
+        assert [key["state"] for key in keys if key["kind"] == "blake2b"] == states
     assert main(["keys", "new", str(path)]) == 1
     assert "there is such a file already" in capsys.readouterr().err
+
+
+def test_clients_get_the_public_half_of_the_order_key_and_of_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "federation.keys"
+    main(["keys", "new", str(path)])
+    printed = []
+    for step in ("bring what `mqloom keys public` prints to every client", "then run this again", "no longer hold", ""):
+        capsys.readouterr()
+        assert main(["keys", "public", str(path)]) == 0
+        printed.append(capsys.readouterr().out.split())
+        assert all(public_key(text).text not in path.read_text() for text in printed[-1])
+        assert main(["keys", "rotate", "--orders", str(path)]) == 0
+        assert step in capsys.readouterr().out
+    (first,), (_, second), both, (last,) = printed
+    assert both == [second, first]
+    assert last == second
+
+
+def test_a_file_without_an_order_key_gets_one_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "federation.keys"
+    write_keys(path, [new_key("sending")], is_new=True)
+    for command in (["public"], ["rotate", "--orders"]):
+        assert main(["keys", *command, str(path)]) == 1
+        assert "`mqloom keys order` adds one" in capsys.readouterr().err
+    assert main(["keys", "order", str(path)]) == 0
+    assert main(["keys", "public", str(path)]) == 0
+    assert main(["keys", "order", str(path)]) == 1
+    assert "mqloom keys rotate --orders" in capsys.readouterr().err
 
 
 def test_keys_that_others_may_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,9 +88,9 @@ def test_keys_of_a_later_release_are_not_rotated(tmp_path: Path, capsys: pytest.
     path = tmp_path / "federation.keys"
     main(["keys", "new", str(path)])
     with path.open("a") as file:
-        file.write('[[keys]]\nid = "later"\nkind = "ed25519"\nstate = "sending"\n')
+        file.write('[[keys]]\nid = "later"\nkind = "ed448"\nstate = "sending"\n')
     assert main(["keys", "rotate", str(path)]) == 1
-    assert "of kind 'ed25519': rotate it with the release that wrote it" in capsys.readouterr().err
+    assert "of kind 'ed448': rotate it with the release that wrote it" in capsys.readouterr().err
 
 
 def test_the_check_hints_at_a_missing_key_and_explains_a_wrong_one(

@@ -4,7 +4,17 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.errors import ConfigurationError
-from mqloom.gateway.key_file import Step, is_open_to_others, keyring_in, new_key, read_keys, rotated, write_keys
+from mqloom.gateway.key_file import (
+    ORDER_KIND,
+    Step,
+    is_open_to_others,
+    keyring_in,
+    new_key,
+    order_keys_in,
+    read_keys,
+    rotated,
+    write_keys,
+)
 
 
 def problems_of(path: Path, text: str) -> tuple[str, ...]:
@@ -55,7 +65,7 @@ def test_mistakes_in_a_file_are_explained(tmp_path: Path) -> None:
     other = f'[[keys]]\nid = "00000000"\nstate = "accepted"\nsecret = "{"ab" * 32}"\n'
     first, second = problems_of(path, f"version = 1\n{other}")
     assert "its secret is that of" in first
-    assert second == "0 keys of state 'sending': it must be one"
+    assert second == "0 keys of kind 'blake2b' and state 'sending': it must be one"
     with pytest.raises(ConfigurationError, match="`mqloom keys new` writes one"):
         read_keys(tmp_path / "gone")
 
@@ -64,8 +74,38 @@ def test_keys_of_a_kind_that_is_not_known_are_passed_over(tmp_path: Path) -> Non
     path, key = tmp_path / "keys", new_key("sending")
     write_keys(path, [key], is_new=True)
     with path.open("a") as file:
-        file.write('[[keys]]\nid = "later"\nkind = "ed25519"\nstate = "sending"\npublic = "ab"\n')
+        file.write('[[keys]]\nid = "later"\nkind = "ed448"\nstate = "sending"\npublic = "ab"\n')
     assert keyring_in(path).sending.name == key.id
+    assert order_keys_in(path) is None
+
+
+def test_at_every_step_clients_one_step_behind_or_ahead_obey_the_gateways(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    tables = [new_key("sending"), new_key("sending", ORDER_KIND)]
+    write_keys(path, tables, is_new=True)
+    held = []
+    for _ in range(6):
+        found = order_keys_in(path)
+        assert found is not None
+        held.append(found)
+        tables, _ = rotated(tables, new_key("accepted", ORDER_KIND))
+        write_keys(path, tables, is_new=False)
+        assert read_keys(path) == tables
+    assert keyring_in(path).accepted == ()  # the other kind is not touched
+    for before, after in itertools.pairwise(held):
+        assert before.signing.public in after.public
+        assert after.signing.public in before.public
+    assert held[0].signing.public not in held[3].public
+    assert [len(keys.public) for keys in held] == [1, 2, 2, 1, 2, 2]
+
+
+def test_an_order_key_that_is_not_whole_is_explained(tmp_path: Path) -> None:
+    path, order_key = tmp_path / "keys", new_key("sending", ORDER_KIND)
+    write_keys(path, [new_key("sending"), order_key], is_new=True)
+    whole = path.read_text()
+    assert "its secret is that of" in problems_of(path, whole.replace(order_key.secret, "ab" * 32))[0]
+    twice = whole + whole[whole.rindex("[[keys]]") :]
+    assert problems_of(path, twice) == ("2 keys of kind 'ed25519' and state 'sending': it must be one",)
 
 
 def test_a_file_is_not_overwritten_and_what_was_broken_off_is_told(tmp_path: Path) -> None:

@@ -64,6 +64,18 @@ class OrderKey:
         return self._key.sign(context + body).hex()
 
 
+class OrderKeys(NamedTuple):
+    """What the gateways of a federation have: a key to sign with, and others whose signatures count beside it."""
+
+    signing: OrderKey
+    accepted: tuple[PublicKey, ...] = ()
+
+    @property
+    def public(self) -> tuple[PublicKey, ...]:
+        """What clients are to hold."""
+        return (self.signing.public, *self.accepted)
+
+
 def public_key(text: str) -> PublicKey:
     """Return the public key that somebody has copied; raises ValueError that says what it should look like."""
     try:

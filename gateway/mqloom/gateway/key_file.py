@@ -8,9 +8,13 @@
     state = "sending"
     secret = "..."
 
-One key seals (`sending`), others count beside it (`accepted`), or count only for what was kept under them, such as
-parked publications (`retired`). Keys of a kind that this release does not know are passed over: a later one may have
-written them. A rotation has three steps, each of which is to reach all gateways before the next:
+There are two kinds: keys with which gateways seal what they say to each other (`blake2b`, there is at least one), and
+order keys with which they sign what they tell clients (`ed25519`; without one no client is ever moved).
+
+One key of each kind is used (`sending`), others count beside it (`accepted`), or count only for what was kept under
+them, such as parked publications (`retired`). Keys of a kind that this release does not know are passed over: a later
+one may have written them. A rotation, of one kind, has three steps, each of which is to reach all gateways, and for
+order keys all clients, before the next:
 
     keys in the file                    next step
     sending                             add an accepted one, drop the retired: everybody can read it
@@ -20,6 +24,7 @@ written them. A rotation has three steps, each of which is to reach all gateways
 
 import os
 import secrets
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -30,15 +35,25 @@ from msgspec.structs import replace
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.seals import SECRET_BYTES, Key, Keyring, key_of
+from mqloom.core.signatures import SEED_BYTES, OrderKey, OrderKeys
 from mqloom.gateway.tables import read_toml
 
 KIND: Final = "blake2b"
+ORDER_KIND: Final = "ed25519"
+
+assert SEED_BYTES == SECRET_BYTES
+
+NAMES: Final[Mapping[str, Callable[[bytes], str]]] = {
+    KIND: lambda secret: key_of(secret).name,
+    ORDER_KIND: lambda secret: OrderKey(secret).public.name,
+}
+"""The kinds that this release knows, each with how the id of a key is made from its secret."""
 
 KEYS_MAX: Final = 16
 """Keys in one file; more: refused."""
 
 HEAD: Final = """\
-# The keys of an MQLoom federation. SECRET: whoever has this file can speak as any gateway, and order any.
+# The keys of an MQLoom federation. SECRET: whoever has this file can speak as any gateway, and order any client.
 # Every gateway, and every command that asks or orders one, needs the same file. Written by `mqloom keys`.
 """
 
@@ -63,7 +78,7 @@ class Step(Enum):
 
     ADDED = "a second key was added, which is read but not used yet"
     EXCHANGED = "the new key is used now, the old one is still read"
-    RETIRED = "the old key counts no more, except for what was parked under it; the rotation is over"
+    RETIRED = "the old key counts no more, except for what is parked under it; the rotation is over"
 
 
 def read_keys(path: Path) -> list[KeyTable]:
@@ -77,10 +92,11 @@ def read_keys(path: Path) -> list[KeyTable]:
         tables = msgspec.convert(document, _Document).keys
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(path), (f"is no file of keys: {error}; `mqloom keys new` writes one",)) from None
-    problems = [problem for table in tables if table.kind == KIND for problem in _problems(table)]
-    sending = sum(table.state == "sending" for table in tables if table.kind == KIND)
-    if sending != 1:
-        problems.append(f"{sending} keys of state 'sending': it must be one")
+    problems = [problem for table in tables if table.kind in NAMES for problem in _problems(table)]
+    for kind in NAMES:
+        states = [table.state for table in tables if table.kind == kind]
+        if states.count("sending") != 1 and (states or kind == KIND):
+            problems.append(f"{states.count('sending')} keys of kind {kind!r} and state 'sending': it must be one")
     if problems:
         raise ConfigurationError(str(path), tuple(problems))
     return tables
@@ -93,8 +109,9 @@ def _problems(table: KeyTable) -> list[str]:
         secret = b""
     if len(secret) != SECRET_BYTES:
         return [f"key {table.id!r}: its secret is not {SECRET_BYTES} bytes in hexadecimal; is the file complete?"]
-    if key_of(secret).name != table.id:
-        return [f"key {table.id!r}: its secret is that of {key_of(secret).name!r}; was the file changed by hand?"]
+    name = NAMES[table.kind](secret)
+    if name != table.id:
+        return [f"key {table.id!r}: its secret is that of {name!r}; was the file changed by hand?"]
     return []
 
 
@@ -108,20 +125,35 @@ def keyring_in(path: Path) -> Keyring:
     return Keyring(of("sending")[0], of("accepted"), of("retired"))
 
 
+def order_keys_in(path: Path) -> OrderKeys | None:
+    """Return the order keys, if there are any; raises ConfigurationError."""
+    tables = [table for table in read_keys(path) if table.kind == ORDER_KIND]
+
+    def of(state: str) -> list[OrderKey]:
+        return [OrderKey(bytes.fromhex(table.secret)) for table in tables if table.state == state]
+
+    return OrderKeys(of("sending")[0], tuple(key.public for key in of("accepted"))) if tables else None
+
+
 def is_open_to_others(path: Path) -> bool:
     """Whether somebody else than its owner may read the file."""
     return bool(path.stat().st_mode & 0o077)
 
 
-def new_key(state: Literal["sending", "accepted"]) -> KeyTable:
+def new_key(state: Literal["sending", "accepted"], kind: str = KIND) -> KeyTable:
     """Draw a key."""
     secret = secrets.token_bytes(SECRET_BYTES)
-    return KeyTable(id=key_of(secret).name, state=state, secret=secret.hex())
+    return KeyTable(id=NAMES[kind](secret), kind=kind, state=state, secret=secret.hex())
 
 
 def rotated(tables: list[KeyTable], new: KeyTable) -> tuple[list[KeyTable], Step]:
-    """Return the keys after the next step of a rotation; `new` is used if that is the first."""
-    assert all(table.kind == KIND for table in tables)
+    """Return the keys after the next step of the rotation of those of `new`'s kind; it is used if that is the first."""
+    others = [table for table in tables if table.kind != new.kind]
+    changed, step = _rotated([table for table in tables if table.kind == new.kind], new)
+    return [*changed, *others] if new.kind == KIND else [*others, *changed], step
+
+
+def _rotated(tables: list[KeyTable], new: KeyTable) -> tuple[list[KeyTable], Step]:
     accepted = [table for table in tables if table.state == "accepted"]
     if not accepted:
         return [*(table for table in tables if table.state == "sending"), new], Step.ADDED
