@@ -26,6 +26,7 @@ from mqloom.plugins.content.planning import (
     SINGLE,
     Checks,
     Plan,
+    case_plan,
     plan_of,
     plan_quickly,
     tried_plan,
@@ -111,6 +112,9 @@ class Engine:
         tried = tried_plan(plans) if plans else None
         if tried is not None and self._tables.has_room(tried):
             plans, several = [tried], False
+        case = case_plan(plans[0]) if len(plans) == 1 else None
+        if case is not None and self._tables.has_room(case):
+            plans = [case]
         places: list[Place] = []
         for plan in plans:
             places += self._keep(id_, entry, plan, several)

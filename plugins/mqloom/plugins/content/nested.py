@@ -15,8 +15,8 @@ class NestedPaths:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self.heads: list[tuple[str, list[tuple[str, str | None]]]] = []
-        """First steps; of each the paths, and their last step if there are two."""
+        self.heads: list[tuple[str, list[tuple[str, str]], list[str]]] = []
+        """First steps; of each the paths of two steps with the last one, and the longer paths."""
 
     def count(self, path: str, change: int) -> None:
         """Know of one filter more, or less, that mentions a path."""
@@ -27,24 +27,30 @@ class NestedPaths:
             self._arrange()
 
     def _arrange(self) -> None:
-        heads: dict[str, list[tuple[str, str | None]]] = {}
+        heads: dict[str, tuple[list[tuple[str, str]], list[str]]] = {}
         for path in self._counts:
             head, _, rest = path.partition(".")
-            heads.setdefault(head, []).append((path, None if "." in rest else rest))
-        self.heads = list(heads.items())
+            short, long = heads.setdefault(head, ([], []))
+            if "." in rest:
+                long.append(path)
+            else:
+                short.append((path, rest))
+        self.heads = [(head, short, long) for head, (short, long) in heads.items()]
 
     def flat(self, attributes: Attributes) -> Attributes:
-        """Return the attributes with those that filters reach through dots."""
+        """Return the attributes and those that filters reach through dots; a key that is the whole path comes first."""
         found: dict[str, object] | None = None
-        get = attributes.get
-        for head, paths in self.heads:
-            inner = get(head)
+        for head, short, long in self.heads:
+            inner = attributes.get(head)
             if inner.__class__ is dict or isinstance(inner, Mapping):
                 if found is None:
                     found = attributes.copy() if attributes.__class__ is dict else dict(attributes)
-                for path, last in paths:
-                    # A key that is literally the whole path comes first.
-                    found.setdefault(path, lookup(attributes, path) if last is None else inner.get(last))
+                get = inner.get
+                for path, last in short:
+                    if path not in found:
+                        found[path] = get(last)
+                for path in long:
+                    found.setdefault(path, lookup(attributes, path))
         return attributes if found is None else found
 
     def size_bytes(self) -> int:

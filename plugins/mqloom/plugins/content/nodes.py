@@ -5,10 +5,11 @@ from sys import getsizeof
 from typing import Final
 
 from mqloom.plugins.content.boxes import Boxes
+from mqloom.plugins.content.cases import Cases
 from mqloom.plugins.content.entries import FIRST_CODE, Code, LeafName, container
 from mqloom.plugins.content.keys import Signature
 from mqloom.plugins.content.lists import Listed
-from mqloom.plugins.content.planning import BoxLeaf, Checks, ThresholdLeaf, TriedLeaf
+from mqloom.plugins.content.planning import BoxLeaf, CaseLeaf, Checks, ThresholdLeaf, TriedLeaf
 from mqloom.plugins.content.selections import LeafObject, Selection, lead_of
 from mqloom.plugins.content.thresholds import Thresholds
 from mqloom.plugins.content.tried import Tried
@@ -46,6 +47,8 @@ class Node:
             made = Boxes(name, leaf.paths, self, code)
         elif isinstance(leaf, TriedLeaf):
             made = Tried(name, leaf, self, code)
+        elif isinstance(leaf, CaseLeaf):
+            made = Cases(name, leaf, self, code)
         else:
             made = Listed(name, self, code)
         self.leaves[name] = made

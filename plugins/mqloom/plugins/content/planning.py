@@ -79,7 +79,15 @@ class TriedLeaf(NamedTuple):
     every: bool
 
 
-Leaf = ListLeaf | ThresholdLeaf | BoxLeaf | TriedLeaf
+class CaseLeaf(NamedTuple):
+    """The leaf of a few by the value of one more attribute; and by a bound on another, if that has a path."""
+
+    path: str
+    bound_path: str
+    operator: Operator
+
+
+Leaf = ListLeaf | ThresholdLeaf | BoxLeaf | TriedLeaf | CaseLeaf
 PLAIN: Final = ListLeaf()
 
 SINGLE: Final = 0
@@ -172,6 +180,34 @@ def tried_plan(plans: Sequence[Plan]) -> Plan | None:
     (path, operator, value), (path_2, operator_2, value_2) = sorted(bounds)
     named = TriedLeaf(((path, operator), (path_2, operator_2)), every=len(plans) == 1)
     return Plan(signature, keys, [(named, (value, value_2))], ())
+
+
+def case_plan(plan: Plan) -> Plan | None:
+    """Return the plan by which what is asked of one attribute within an object is no key, if there are other keys.
+
+    For each key of the new plan, its leaf has an argument of its own.
+    """
+    within = [number for number, (path, _) in enumerate(plan.signature) if "." in path]
+    if len(within) != 1 or len(plan.signature) < 2 or plan.checks or len(plan.leaves) != 1:
+        return None
+    [number] = within
+    path, length = plan.signature[number]
+    [(leaf, bound)] = plan.leaves
+    if length:
+        return None
+    if isinstance(leaf, ThresholdLeaf) and leaf.kind == "double":
+        named = CaseLeaf(path, leaf.path, leaf.operator)
+    elif leaf == PLAIN:
+        named, bound = CaseLeaf(path, "", ">"), 0.0
+    else:
+        return None
+    signature = plan.signature[:number] + plan.signature[number + 1 :]
+    values: dict[Hashable, list[Hashable]] = {}
+    for key in cast(Sequence[tuple[Hashable, ...]], plan.keys):
+        rest = key[:number] + key[number + 1 :]
+        values.setdefault(rest if len(rest) > 1 else rest[0], []).append(key[number])
+    [arguments] = {tuple(each) for each in values.values()}
+    return Plan(signature, list(values), [(named, (value, bound)) for value in arguments], ())
 
 
 def _bounds_of(range_: Range) -> list[tuple[str, Operator, Number]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.bundles import Bundle, Bundles
+from mqloom.plugins.content.cases import CasePlace, Cases, collect_cases
 from mqloom.plugins.content.entries import CHECKED, NUMBERS, Candidate, Items, Mask
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.lists import Listed
@@ -15,7 +16,7 @@ from mqloom.plugins.content.planning import SINGLE, Checks, ThresholdLeaf
 from mqloom.plugins.content.thresholds import Thresholds
 from mqloom.plugins.content.tried import Tried, TriedRow, collect_tried
 
-LeafObject = Listed | Thresholds | Boxes | Tried
+LeafObject = Listed | Thresholds | Boxes | Tried | Cases
 
 Pools = tuple[Items, Items, list[Candidate]]
 """What comes out of the leaves, by bucket: ids, such that may repeat each other, and candidates."""
@@ -32,10 +33,13 @@ _FEW: Final = 64
 """So many ids are made distinct without numpy."""
 
 
-_Row = tuple[str, frozenset[type], Callable[[Any, Any], int], Any, bool, Items, Thresholds | Bundle]
-"""What a match needs of a leaf: attribute, types of its values, search, thresholds, tail, items; and the leaf."""
+_Search = tuple[Callable[[Any, Any], int], Any, bool, Items]
+"""How a value is searched: search, thresholds, tail, items."""
 
-_ByValue = tuple[str, frozenset[type], tuple[_Row, ...]]
+_Row = tuple[str, frozenset[type], _Search, Thresholds | Bundle]
+"""What a match needs of a leaf: attribute, types of its values, and how they are searched; and the leaf."""
+
+_ByValue = tuple[str, frozenset[type], tuple[_Search, ...]]
 """An attribute, the types of its values, and all that is searched for its value."""
 
 _TriedPlace = tuple[int, int, list[TriedRow]]
@@ -52,6 +56,8 @@ class Selection:
         "_all_rows",
         "_boxes",
         "_by_value",
+        "_case_rows",
+        "_cases",
         "_empty",
         "_groups",
         "_joined",
@@ -73,6 +79,7 @@ class Selection:
         lists: list[tuple[str | None, bool, int, Listed]] = []
         boxes: list[tuple[int, Boxes]] = []
         tried: list[Tried] = []
+        cases: list[Cases] = []
         other_rows: list[tuple[int, _Row]] = []
         alike: dict[Any, list[Thresholds]] = {}
         for leaf in leaves:
@@ -87,6 +94,8 @@ class Selection:
                 boxes.append((bucket, leaf))
             elif isinstance(leaf, Tried):
                 tried.append(leaf)
+            elif isinstance(leaf, Cases):
+                cases.append(leaf)
             elif name.path is None and bucket == SINGLE:
                 listed.append(leaf)
             elif bucket == SINGLE:
@@ -101,11 +110,12 @@ class Selection:
         rows.sort(key=_row_size, reverse=True)
         self._all_rows = tuple(rows)
         share: Callable[[Iterable[Any]], Any] = tuple if bundles is None else bundles.share
-        by_value, tried_rows = _by_value(rows, tried)
+        by_value, tried_rows, case_rows = _by_value(rows, tried, cases)
         self._by_value: tuple[_ByValue, ...] = tuple(
             [share((path, types, share(some))) for path, types, some in by_value]
         )
         self._tried_rows = share([share(place) for place in tried_rows])
+        self._case_rows = share([share(place) for place in case_rows])
         self._other_rows = tuple(other_rows)
         self._listed: tuple[Listed, ...] = share(listed)
         self._present: tuple[tuple[str, tuple[Listed, ...], tuple[Listed, ...]], ...] = share(
@@ -114,15 +124,16 @@ class Selection:
         self._lists = tuple(lists)
         self._boxes = tuple(boxes)
         self._tried: tuple[Tried, ...] = share(tried)
+        self._cases: tuple[Cases, ...] = share(cases)
         self._groups = tuple(groups)
         self._empty = empty
         self._joined = share([leaf.items for leaf in sorted(listed, key=len)])
         self.more = bool(lists or boxes or groups or other_rows)
-        others = listed or present or lists or tried or groups or rows or other_rows
+        others = listed or present or lists or tried or cases or groups or rows or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
         """The boxes, if there is nothing else: their answer is the whole answer."""
 
-    def collect(self, get: Get) -> Items:
+    def collect(self, get: Get) -> Items:  # noqa: C901, PLR0912  (a call takes as long as a leaf)
         """Return the ids of the leaves of which each id comes once, but for boxes and groups: the caller's own."""
         out: Items = None
         values: list[Any] = []
@@ -135,7 +146,7 @@ class Selection:
                 values.append(None)
                 continue
             values.append(value)
-            for _, _, search, thresholds, tail, items, _ in rows:
+            for search, thresholds, tail, items in rows:
                 cut = search(thresholds, value)
                 if out is None:
                     out = items[cut:] if tail else items[:cut]
@@ -145,11 +156,10 @@ class Selection:
             out = self._empty[:]
         if self._tried_rows:
             collect_tried(self._tried_rows, values, out)
+        if self._case_rows:
+            collect_cases(self._case_rows, get, values, out)
         for items in self._joined:
             out += items
-        return self._with_present(get, out) if self._present else out
-
-    def _with_present(self, get: Get, out: Items) -> Items:
         for path, without, with_it in self._present:
             for listed in without if get(path) is None else with_it:
                 out += listed.items
@@ -157,7 +167,7 @@ class Selection:
 
     def collect_more(self, get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0) -> None:
         """Add what is in the other leaves; if asked to, postpone those of many boxes for publication `number`."""
-        for bucket, (path, types, search, thresholds, tail, items, _) in self._other_rows:
+        for bucket, (path, types, (search, thresholds, tail, items), _) in self._other_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
                 cut = search(thresholds, value)
@@ -190,19 +200,21 @@ class Selection:
             mask |= plain.mask()
             if mask == full:
                 return mask
-        for path, types, _, _, _, _, leaf in self._all_rows:
+        for path, types, _, leaf in self._all_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
                 mask |= leaf.mask(value)
         for tried in self._tried:
             mask |= tried.mask(get)
+        for cases in self._cases:
+            mask |= cases.mask(get)
         for path, without, with_it in self._present:
             for listed in without if get(path) is None else with_it:
                 mask |= listed.mask()
         return self._reach_more(get, mask, full, candidates) if self.more and mask != full else mask
 
     def _reach_more(self, get: Get, mask: Mask, full: Mask, candidates: list[Candidate]) -> Mask:
-        for bucket, (path, types, search, thresholds, tail, items, leaf) in self._other_rows:
+        for bucket, (path, types, (search, thresholds, tail, items), leaf) in self._other_rows:
             value = get(path)
             if (value.__class__ in types or _is_of_kind(value, types)) and value == value:  # noqa: PLR0124
                 if bucket == CHECKED:
@@ -281,26 +293,35 @@ def conclude(get: Get, pools: Pools) -> None:
 def _row(name: ThresholdLeaf, leaf: Thresholds | Bundle) -> _Row:
     if leaf.row is None:
         types = _TEXTS if name.kind == "string" else NUMBERS
-        leaf.row = name.path, types, leaf.search, leaf.thresholds, leaf.tail, leaf.items, leaf
+        leaf.row = name.path, types, (leaf.search, leaf.thresholds, leaf.tail, leaf.items), leaf
     row: _Row = leaf.row
     return row
 
 
-def _by_value(rows: Iterable[_Row], tried: Iterable[Tried]) -> tuple[tuple[_ByValue, ...], tuple[_TriedPlace, ...]]:
-    """Return the rows by the value that they ask for, the first row first; and where leaves that try find theirs."""
-    places: dict[tuple[str, frozenset[type]], tuple[int, list[_Row]]] = {}
-    for row in rows:
-        places.setdefault(row[:2], (len(places), []))[1].append(row)
+def _by_value(
+    rows: Iterable[_Row], tried: Iterable[Tried], cases: Iterable[Cases]
+) -> tuple[list[_ByValue], list[_TriedPlace], list[CasePlace]]:
+    """Return the rows by the value that they ask for, the first row first; and where leaves find theirs."""
+    places: dict[tuple[str, frozenset[type]], tuple[int, list[_Search]]] = {}
+
+    def place_of(path: str) -> int:
+        return places.setdefault((path, NUMBERS), (len(places), []))[0]
+
+    for path, types, search, _ in rows:
+        places.setdefault((path, types), (len(places), []))[1].append(search)
     tried_rows = []
     for leaf in tried:
-        one, two = [places.setdefault((path, NUMBERS), (len(places), []))[0] for path in leaf.paths]
+        one, two = map(place_of, leaf.paths)
         tried_rows.append((one, two, leaf.row))
+    case_rows: list[CasePlace] = [
+        (each.path, place_of(each.bound_path) if each.bound_path else None, each.row) for each in cases
+    ]
     by_value = [(path, types, tuple(searches)) for (path, types), (_, searches) in places.items()]
-    return tuple(by_value), tuple(tried_rows)
+    return by_value, tried_rows, case_rows
 
 
 def _row_size(row: _Row) -> int:
-    return len(row[5])
+    return len(row[2][3])
 
 
 def lead_of(checks: Checks) -> str | None:

@@ -11,10 +11,11 @@ from typing import Final, NamedTuple, cast
 
 from mqloom.plugins.content.boxes import Boxes
 from mqloom.plugins.content.bundles import Bundles
+from mqloom.plugins.content.cases import CASES_MAX
 from mqloom.plugins.content.entries import FIRST_CODE, Code, LeafName, container
 from mqloom.plugins.content.keys import Get, Signature, finder, values_key
 from mqloom.plugins.content.nodes import Node
-from mqloom.plugins.content.planning import SINGLE, Checks, Plan
+from mqloom.plugins.content.planning import SINGLE, CaseLeaf, Checks, Plan
 from mqloom.plugins.content.selections import Group, LeafObject, Selection, holds
 from mqloom.plugins.content.tried import TRIED_MAX
 
@@ -109,10 +110,11 @@ class Tables:
         return node
 
     def has_room(self, plan: Plan) -> bool:
-        """Say whether the leaves of a plan that is tried can take one more."""
-        [(leaf, _)] = plan.leaves
+        """Say whether the leaves of a plan that is tried, or of cases, can take one more."""
+        leaf = plan.leaves[0][0]
+        most = CASES_MAX if isinstance(leaf, CaseLeaf) else TRIED_MAX
         found = [self._node(plan.signature, key).leaves.get((leaf, SINGLE)) for key in plan.keys]
-        return all(each is None or len(each) < TRIED_MAX for each in found)
+        return all(each is None or len(each) < most for each in found)
 
     def groups_of(self, signature: Signature, key: Hashable) -> int:
         """Return how many groups a node has."""

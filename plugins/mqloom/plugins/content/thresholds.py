@@ -175,3 +175,8 @@ class Thresholds:
         if self._steps is not None:
             size += sum(map(getsizeof, (self._steps, *self._steps, *self._steps[1])))
         return size
+
+
+def is_number(value: object) -> bool:
+    """Say whether a value can be compared with thresholds that are numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

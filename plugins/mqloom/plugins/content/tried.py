@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from mqloom.plugins.content.entries import Code, Entry, Item, Items, LeafName, Mask, container, number_of
 from mqloom.plugins.content.keys import Get
 from mqloom.plugins.content.planning import TriedLeaf
-from mqloom.plugins.content.thresholds import SEARCH
+from mqloom.plugins.content.thresholds import SEARCH, is_number
 
 TRIED_MAX: Final = 32
 """When a leaf has so many, others are kept where many are found fast."""
@@ -102,7 +102,7 @@ class Tried:
 
     def mask(self, get: Get) -> Mask:
         """Return the destinations of the items whose bounds hold."""
-        values = [value if _is_number(value) and value == value else None for value in map(get, self.paths)]  # noqa: PLR0124
+        values = [value if is_number(value) and value == value else None for value in map(get, self.paths)]  # noqa: PLR0124
         [row] = self.row
         found: list[int] = []
         collect_tried([(0, 1, [(*row[:-1], range(len(self._laid_out)))])], values, found)
@@ -140,7 +140,3 @@ def _first(row: _Row) -> float:
 
 def _second(row: _Row) -> float:
     return row.second
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
