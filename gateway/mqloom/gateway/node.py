@@ -4,15 +4,15 @@
 of operation on top of its file: `links` (conversations with neighbours), `traffic` (publications and their custody),
 `routes` and `announcements` (who wants what, covering, established), `flushes` (unsubscribing without loss),
 `subscribers` and `clients` (local ones), `plain_interest` (of clients that know nothing of us), `controls` (agents),
-`guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `weaver` (what the
-overlay wants), `moves` and `moves_of_others` with `freezes`, `neighbours`, `places` and `aliases` (primary links that
-are moved), `sealing` (the door, if the federation has a key). `node_parts` says what a node is built of.
+`guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `obedience` (what
+they say), `weaver` (what the overlay wants), `moves` and `moves_of_others` with `freezes`, `neighbours`, `places` and
+`aliases` (primary links that are moved), `sealing` (the door, if the federation has a key). `node_parts` says what a
+node is built of.
 """
 
 from collections.abc import Sequence
 
 from mqloom.core.effects import Effect, WakeAt
-from mqloom.core.errors import FilterError, TopicError
 from mqloom.core.events import (
     AcksReceived,
     Asked,
@@ -32,25 +32,9 @@ from mqloom.core.events import (
 from mqloom.core.ids import ClientId, Conversation, GatewayId
 from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.messages import (
-    Announce,
-    Control,
-    Established,
     Flush,
     Flushed,
-    Freeze,
-    Frozen,
-    Mark,
-    Message,
-    Parting,
-    Passed,
-    Synced,
-    Thaw,
-    Told,
-    Withdraw,
 )
-from mqloom.core.publication import Publication
-from mqloom.core.subscription import Subscription
-from mqloom.gateway.aliases import has_given
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
@@ -59,12 +43,13 @@ from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.holdings import Holdings, Look
-from mqloom.gateway.interfaces import LinkStood, NeighbourTold, OverlayStarted
+from mqloom.gateway.interfaces import LinkStood, OverlayStarted
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.moves import Moves
 from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.node_parts import NodeParts, admit_all
+from mqloom.gateway.obedience import Obedience
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
 from mqloom.gateway.plain_interest import PlainInterest
@@ -76,7 +61,7 @@ from mqloom.gateway.routes import Routes
 from mqloom.gateway.sealing import Sealing
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Subscribers
-from mqloom.gateway.traffic import FromGateway, Traffic
+from mqloom.gateway.traffic import Traffic
 from mqloom.gateway.weaver import Weaver
 
 __all__ = ["Node", "NodeParts", "admit_all"]
@@ -152,7 +137,8 @@ class Node:
             journal=self._journal,
         )
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
-        self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, self._obey, self._change)
+        obey = Obedience(self._neighbours, self._moves, self._controls, self._weaver)
+        self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, obey, self._change)
         self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
         self._plain = PlainInterest(
             parts.data, self._routes, self._subscribers, self._flushes, self._journal, self._clients.next_key
@@ -232,73 +218,6 @@ class Node:
             self._links[gateway].met(now)
         else:
             self._soft_links.met(gateway, now)
-
-    def _obey(
-        self, messages: Sequence[Message], sender: GatewayId, now: float, source: FromGateway | None = None
-    ) -> None:
-        """Carry out a neighbour's messages in order; publications that stand together are one batch."""
-        batch: list[Publication] = []
-        aliases = self._neighbours.aliases.get(sender)
-        for message in messages:
-            if isinstance(message, Publication):
-                batch.append(message)
-                continue
-            source = self._receive_publications(batch, source)
-            batch = []
-            self._obey_one(message if aliases is None else aliases.incoming(message), sender, now)
-        self._receive_publications(batch, source)
-
-    def _receive_publications(self, batch: Sequence[Publication], source: FromGateway | None) -> FromGateway | None:
-        if source is not None:
-            return self._traffic.receive(batch, source)
-        if batch:
-            text = "a publication on the urgent stream, where nothing is in order"
-            self._journal.refuse("publications_dropped", "urgent", text, len(batch))
-        return None
-
-    def _obey_one(self, message: Message, sender: GatewayId, now: float) -> None:
-        if self._moves.is_leaving(sender) and not isinstance(message, Flush):
-            return  # what is wanted there we know from our new neighbour
-        match message:
-            case Announce() | Withdraw() | Established() | Synced():
-                self._obey_about_wishes(message, sender)
-            case Flush():
-                self._flushes.passed(sender, message)
-            case Flushed():
-                self._flushes.answered(sender, message, now)
-            case Control():
-                self._controls.receive(message, sender, now)
-            case Mark():
-                self._traffic.marked(message, sender)
-            case Told():
-                if not self._moves.told(sender, message.body):
-                    self._weaver.hand(NeighbourTold(sender, message.body), now)
-            case Freeze() | Frozen() | Thaw() | Passed() | Parting():
-                self._moves.obey(message, sender, now)
-
-    def _obey_about_wishes(self, message: Announce | Withdraw | Established | Synced, sender: GatewayId) -> None:
-        match message:
-            case Announce():
-                self._announced(message, sender)
-            case Withdraw():
-                self._routes.remove(message.key, sender)
-            case Established():
-                self._routes.establish(message.key, sender, complete=message.complete)
-            case Synced():
-                self._routes.sweep(sender)
-                self._traffic.heard(sender)
-
-    def _announced(self, message: Announce, sender: GatewayId) -> None:
-        if has_given(self.gateway, message.key):  # else one that has ended would go round for ever, the end behind it
-            text = f"{sender} announced {message.key}, which is ours: is there a cycle in the primary network?"
-            self._journal.refuse("subscriptions_refused", "cycle", text)
-            return
-        try:
-            subscription = Subscription.parse(message.topics, message.where)
-        except (FilterError, TopicError) as error:
-            self._journal.refuse("subscriptions_refused", "neighbour", f"announced by {sender}: {error}")
-            return
-        self._routes.add(message.key, subscription, sender, message.anchor)
 
     def _change(self, neighbour: GatewayId, changes: Sequence[LinkChange], now: float) -> None:
         if self._moves.is_leaving(neighbour):
