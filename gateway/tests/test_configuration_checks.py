@@ -128,6 +128,10 @@ BROKEN = {
         changed("port = 1885", "host = 'rome.example:1885'"),
         "brokers#3.host: 'rome.example:1885' is no host: write its name or address alone, and the port in `port`",
     ),
+    "a host with an empty label": (
+        changed("port = 1885", "host = 'rome..example'"),
+        "brokers#3.host: 'rome..example' is no host: write its name or address alone, and the port in `port`",
+    ),
     "a password for nobody": (
         changed("port = 1885", "port = 1885\npassword_env = 'P'"),
         "brokers#3.password_env: a password needs a `username` with it",

@@ -128,7 +128,7 @@ def run(client: str, monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Story]
             await scenario(one)
 
     monkeypatch.setattr("mqloom.gateway.drivers.protocols.RECONNECT_S_MIN", 0.02)
-    monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.LEAVE_S_MAX", 0.05)
+    monkeypatch.setattr("mqloom.gateway.drivers.kept_connection.LEAVE_S_MAX", 0.05)
     asyncio.run(whole())
 
 

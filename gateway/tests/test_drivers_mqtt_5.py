@@ -1,6 +1,7 @@
 """MQTT 5 on a real Mosquitto: what it adds, and what the broker's limits do to us."""
 
 import asyncio
+import getpass
 import logging
 import shutil
 import socket
@@ -12,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.limits import FRAME_BYTES_MAX, READ_BYTES_MAX
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, RetainedMessages, TopicSubscription
+from mqloom.gateway.drivers.mqtt import (
+    REFUSED,
+    Connection,
+    ConnectionPlan,
+    Received,
+    RetainedMessages,
+    TopicSubscription,
+)
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.protocols import MQTT_5
 from mqloom.gateway.interfaces import BrokerAddress
@@ -161,6 +169,27 @@ def test_what_is_too_large_for_the_broker_is_dropped_and_the_connection_stays(tm
             assert us.connection.publish("a/b", b"small", 1)
             await until(lambda: us.payloads == [b"small"] and done == ["never"])
             assert us.dropped == ["too large", "too large"]
+            assert us.down == []
+
+    asyncio.run(scenario())
+
+
+def test_what_an_access_list_forbids_is_told_with_its_reason_and_the_connection_stays(
+    tmp_path: Path, client: str
+) -> None:
+    access_list = tmp_path / "access"
+    access_list.write_text("topic readwrite a/#\n")
+    settings = f"acl_file {access_list}", f"user {getpass.getuser()}"  # else it may not read the file
+
+    async def scenario() -> None:
+        wish = TopicSubscription("a/#", 1)
+        async with mosquitto(tmp_path, *settings) as port, person(client, port, "us", wish) as us:
+            told: list[str] = []
+            us.connection.publish("b/c", b"", 1, then=lambda: told.append("done"), refused=told.append)
+            us.connection.publish("a/b", b"small", 1)
+            await until(lambda: us.payloads == [b"small"])
+            assert [each.lower() for each in told] == ["not authorized"]
+            assert us.dropped == [REFUSED]
             assert us.down == []
 
     asyncio.run(scenario())

@@ -7,8 +7,8 @@ from typing import cast
 
 from mqloom.core.events import Parked
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
-from mqloom.gateway.drivers.park import ParkDriver, Then
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, Refused, Then
+from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.interfaces import BrokerAddress
 
 TOPIC = "mqloom/v1/US/park/THEM"
@@ -44,6 +44,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.published: list[tuple[str, Then]] = []
+        self.refusals: list[Refused] = []
+        self.refused: list[str] = []
         self.kept: list[str] = []
         self.came: list[bytes] = []
         log = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "US"})
@@ -54,10 +56,11 @@ class Bench:
         self.came += [each.data for each in parked]
 
     def put(self, name: str) -> None:
-        def publish(then: Then) -> None:
+        def publish(then: Then, refused: Refused) -> None:
             self.published.append((name, then))
+            self.refusals.append(refused)
 
-        self.park.put(publish, lambda: self.kept.append(name))
+        self.park.put(publish, lambda: self.kept.append(name), self.refused.append)
 
     def acknowledge(self) -> list[str]:
         """Let the broker acknowledge everything; return what that was."""
@@ -114,6 +117,21 @@ def test_what_a_broker_acknowledges_after_a_break_is_put_in_again_in_order() -> 
         await bench.create()
         assert bench.acknowledge() == ["p1", "p2"]
         assert bench.kept == ["p1", "p2"]
+
+    run(scenario)
+
+
+def test_what_a_broker_refuses_is_told_once_and_not_put_in_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.create()
+        bench.put("p1")
+        for _ in range(2):
+            bench.refusals[0]("quota exceeded")
+        assert bench.refused == ["quota exceeded"]
+        bench.park.doubt()
+        await bench.create()
+        assert bench.acknowledge() == ["p1"]  # the first time; whoever was told sees to the next
+        assert bench.kept == []
 
     run(scenario)
 

@@ -6,18 +6,27 @@ from collections.abc import Sequence
 import pytest
 
 from mqloom.core import layout
-from mqloom.core.effects import Effect, HoldIntake, PublishFence, PublishLocally, ReleaseIntake, SendAck
+from mqloom.core.effects import Effect, HoldIntake, PublishFence, PublishLocally, ReleaseIntake, SendAck, WakeAt
 from mqloom.core.events import (
     FencePassed,
     FramesReceived,
     IntakeLost,
     LinkLost,
     LocallyPublished,
+    LocallyRefused,
     PublishesReceived,
     Woke,
 )
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
-from mqloom.core.limits import ACK_DELAY_S, FENCE_EVERY_S, INTAKE_WINDOW, LINK_GRACE_S, LINK_WINDOW
+from mqloom.core.limits import (
+    ACK_DELAY_S,
+    FENCE_EVERY_S,
+    INTAKE_WINDOW,
+    LINK_GRACE_S,
+    LINK_WINDOW,
+    REFUSED_AFTER_S,
+    REFUSED_TRIES_MAX,
+)
 from mqloom.core.messages import Announce, Hello, Message, Synced
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.wire import Frame, decode_ack, encode
@@ -57,6 +66,28 @@ def again(gate: Gate, packet: int, payload: bytes = b"{}") -> list[Effect]:
 
 def publications(messages: Sequence[Message]) -> list[Publication]:
     return [message for message in messages if isinstance(message, Publication)]
+
+
+def test_what_our_own_broker_refuses_is_tried_again_in_time_and_acknowledged_when_it_is_dead() -> None:
+    gate = alone()
+    gate.record(ANN, {"one": ("a/#", "")})
+    gate.answers_local = False
+    effects = gate.publish(b"{}")
+    told: list[int] = []
+    for _ in range(REFUSED_TRIES_MAX):
+        [number] = numbers(effects)
+        effects = gate.handle(LocallyRefused(number=number, reason="quota exceeded"))
+        wakes = [each.at for each in effects if isinstance(each, WakeAt)]
+        told += acknowledged(effects)
+        if wakes:
+            assert wakes == [gate.now + REFUSED_AFTER_S]
+            gate.now += REFUSED_AFTER_S
+            effects = gate.handle(Woke())
+    assert told == []
+    [dead] = [each for each in effects if isinstance(each, PublishLocally)]
+    assert dead.topic == layout.dead(US, layout.out(US, ANN))
+    assert acknowledged(gate.handle(LocallyPublished(numbers=(dead.number,)))) == [1]
+    assert gate.counted("publications_dead") == {"refused": 1}
 
 
 def wanted_everywhere() -> Gate:

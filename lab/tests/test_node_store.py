@@ -85,8 +85,8 @@ def test_a_function_that_a_node_waits_to_call_is_about_that_node() -> None:
     state = begin(world)  # its order has come: it waits until its broker keeps that it may move
     number = world.sides[0].sides.values[state[0]].node
     one, other = world.store.take(number), world.store.take(number)
-    [(_, [duty])] = one._traffic._deliveries._under_way.values()
-    [source] = duty.sources
+    [delivery] = one._traffic._deliveries._under_way.values()
+    [source] = delivery.duties[0].sources
     assert isinstance(source, FromUs)
     source.then()
     moves = one._moves._move, other._moves._move

@@ -17,7 +17,7 @@ COUNTERS: Final = {
     "publications_relayed": "publications received from other gateways that nobody here wanted: pure forwards",
     "publications_dropped": "publications not sent on or not delivered, by reason",
     "publications_parked": "publications put on our own broker because a link is down or too slow, once for each link",
-    "publications_dead": "publications on which a plugin failed twice, put on the gateway's dead topic",
+    "publications_dead": "publications put on the gateway's dead topic, by reason: plugin, refused by our own broker",
     "duplicates": "publications that had come before, dropped",
     "deliveries": "publications given to local subscribers, once for each subscriber",
     "payloads_undecodable": "payloads that their codec could not read: delivered by topic alone",

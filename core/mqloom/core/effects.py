@@ -10,8 +10,8 @@ from mqloom.core.ids import GatewayId
 class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
     """Publish on our own broker; with a number, say LocallyPublished when the broker has acknowledged it.
 
-    What is `republished` came from another gateway and has its own topic, which is data: it goes by the connection of
-    the intake, and must not come in again.
+    If the broker says that it does not take it, say LocallyRefused instead. What is `republished` came from another
+    gateway and has its own topic, which is data: it goes by the connection of the intake, and must not come in again.
     """
 
     topic: str

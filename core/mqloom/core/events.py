@@ -85,6 +85,13 @@ class LocallyPublished(Struct, frozen=True, kw_only=True):
     numbers: tuple[int, ...]
 
 
+class LocallyRefused(Struct, frozen=True, kw_only=True):
+    """Our own broker has acknowledged what was published with this number, and says that it does not take it."""
+
+    number: int
+    reason: str
+
+
 class FencePassed(Struct, frozen=True, kw_only=True):
     """Our own broker has acknowledged a fence; comes in order with the publications that it hands over."""
 
@@ -152,6 +159,7 @@ Event = (
     | FramesReceived
     | AcksReceived
     | LocallyPublished
+    | LocallyRefused
     | FencePassed
     | IntakeOpened
     | IntakeLost

@@ -185,7 +185,7 @@ def status_gateway(topic: str) -> GatewayId:
 
 
 def dead(gateway: GatewayId, topic: str) -> str:
-    """Return where a publication on which a plugin failed twice is put: below it its own topic, payload untouched."""
+    """Return where a message goes that a plugin or our broker refused for good: its topic below, payload as it was."""
     return f"{_of(gateway)}/dead/{topic}"
 
 

@@ -145,6 +145,13 @@ WAYS_MAX: Final = 256
 LOCAL_WINDOW: Final = 4_096
 """Messages on their way to our own broker; more wait. A driver takes at least so many."""
 
+REFUSED_AFTER_S: Final = 5.0
+"""After how long a message that our own broker acknowledged, and refused, is published again."""
+
+REFUSED_TRIES_MAX: Final = 4
+"""Times that it is published; then it goes to the gateway's dead topic, and past so many times there it is dropped, and
+counted. Parks and a gateway's own place are tried for ever."""
+
 RESEND_S: Final = 1.0
 """After how long frames without acknowledgement are sent again; each time in vain twice as long, up to 8 times."""
 

@@ -195,7 +195,7 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         if broker.id in ids:
             yield f"{place}.id: {broker.id!r} is the id of {ids[broker.id]} already; give each broker its own"
         ids.setdefault(broker.id, place)
-        if "/" in broker.host or broker.host.count(":") == 1 or broker.host.split() != [broker.host]:
+        if not _is_host(broker.host):
             yield f"{place}.host: {broker.host!r} is no host: write its name or address alone, and the port in `port`"
         for number, topics in enumerate(broker.federate, 1):
             yield from _federate_problems(draft, f"{place}.federate#{number}", topics)
@@ -207,6 +207,17 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
         if address in addresses:
             yield f"{place}: {broker.host}:{broker.port} is the address of {addresses[address]} already"
         addresses.setdefault(address, place)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it can be a name or an address: the resolver would raise for a label that is empty, or too long."""
+    if "/" in host or host.count(":") == 1 or host.split() != [host]:
+        return False
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _federate_problems(draft: Draft, place: str, topics: str) -> Iterator[str]:

@@ -240,7 +240,7 @@ class Flow:
             start += len(batch)
             frame = Frame(self._gateway, Conversation(self._epoch, 0), 0, batch)
             duties = [entry.duty for entry in part if entry.duty is not None]
-            self._deliveries.publish(self._message(frame), duties)
+            self._deliveries.publish(self._message(frame), duties, is_vital=True)
             for duty in duties:  # the claim of the neighbour is now one of our broker
                 self._deliveries.met(duty)
 
@@ -248,9 +248,8 @@ class Flow:
         self._marker += 1
         self._behind_marker = 0
         self._marker_until = now + MARKER_S
-        self._deliveries.publish(
-            self._message(Frame(self._gateway, Conversation(self._epoch, self._marker), 0, ())), ()
-        )
+        marker = Frame(self._gateway, Conversation(self._epoch, self._marker), 0, ())
+        self._deliveries.publish(self._message(marker), (), is_vital=True)
 
     def _marker_came(self, now: float) -> None:
         self._marker_until = None

@@ -24,6 +24,7 @@ from mqloom.core.events import (
     IntakeLost,
     IntakeOpened,
     LocallyPublished,
+    LocallyRefused,
     Parked,
     ParkedReceived,
     PublishesReceived,
@@ -35,7 +36,7 @@ from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, FromUs
-from mqloom.gateway.deliveries import Deliveries
+from mqloom.gateway.deliveries import Deliveries, dead_letter
 from mqloom.gateway.departures import Entry
 from mqloom.gateway.early import Early
 from mqloom.gateway.flows import Flow
@@ -51,7 +52,8 @@ from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
 
-TrafficEvent = PublishesReceived | LocallyPublished | ParkedReceived | FencePassed | IntakeOpened | IntakeLost
+Published = LocallyPublished | LocallyRefused
+TrafficEvent = PublishesReceived | Published | ParkedReceived | FencePassed | IntakeOpened | IntakeLost
 
 FromGateway = FromNeighbour | FromGuest
 
@@ -89,7 +91,7 @@ class Traffic:
         self._seen = Seen()
         self._custody = Custody()
         self.intake = Intake(gateway, epoch, payload_bytes_max, journal)
-        self._deliveries = Deliveries(self._custody)
+        self._deliveries = Deliveries(gateway, self._custody, journal)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._epoch = epoch
         self._told_mark = 0
@@ -109,6 +111,8 @@ class Traffic:
                 self._deliveries.published(event.numbers)
                 self.intake.echoes.acknowledged(event.numbers, now)
                 self._tell_sources()
+            case LocallyRefused():
+                self._deliveries.refused(event.number, event.reason, now)
             case ParkedReceived():
                 self._unpark(event.neighbour, event.messages, now)
             case FencePassed():
@@ -280,11 +284,12 @@ class Traffic:
     def keep(self, effect: PublishLocally, then: Callable[[], None]) -> None:
         """Have our own broker keep something, and do something then."""
         duty = self._custody.begin(FromUs(then))
-        self._deliveries.publish(effect, [duty])
+        self._deliveries.publish(effect, [duty], is_vital=True)
         self._custody.meet(duty)
 
     def wake(self, now: float) -> None:
         """Do what the time has come for."""
+        self._deliveries.wake(now)
         for flow in self._flows.values():
             flow.wake(now)
 
@@ -386,13 +391,11 @@ class Traffic:
 
     def _set_aside(self, publication: Publication, duty: Duty | None) -> None:
         """A plugin failed twice on a publication: it must not block the rest."""
-        self._counters.add("publications_dead")
-        topic = layout.dead(self._gateway, publication.topic)
-        effect = PublishLocally(topic=topic, payload=publication.payload, qos=publication.qos)
+        self._counters.add("publications_dead", "plugin")
         if publication.qos:
-            self._deliveries.publish(effect, [] if duty is None else [duty])
+            self._deliveries.set_aside(publication, duty)
         else:
-            self._effects.append(effect)
+            self._effects.append(dead_letter(self._gateway, publication))
 
     def _split(
         self, keys: Sequence[SubscriptionKey], source: GatewayId | None, qos: int
@@ -465,7 +468,7 @@ class Traffic:
     @property
     def deadline(self) -> float | None:
         """When `wake` and `drain` must be called."""
-        times = (self.intake.deadline, *(flow.deadline for flow in self._flows.values()))
+        times = (self.intake.deadline, self._deliveries.deadline, *(flow.deadline for flow in self._flows.values()))
         return min((at for at in times if at is not None), default=None)
 
     # ---- looking in ----------------------------------------------------------------------------------------------

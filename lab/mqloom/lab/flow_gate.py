@@ -27,8 +27,9 @@ class FlowGate:
         self.now = 0.0
         self.counters = Counters()
         self.custody = Custody()
-        self.deliveries = Deliveries(self.custody)
-        self.flow = Flow(US, THEM, 1, self.deliveries, Journal(self.counters))
+        journal = Journal(self.counters)
+        self.deliveries = Deliveries(US, self.custody, journal)
+        self.flow = Flow(US, THEM, 1, self.deliveries, journal)
         self.park: list[tuple[int, bytes]] = []  # a number of its own for each message
         self.given = 0  # how many of them have been given back since the park was opened
         self.is_open = False

@@ -10,10 +10,8 @@ acknowledgements must still be read, and QoS 0 past the bound is dropped, and to
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from mqloom.core.errors import TopicError
 from mqloom.core.limits import (
@@ -25,61 +23,30 @@ from mqloom.core.limits import (
     RECONNECT_S_MAX,
 )
 from mqloom.gateway.drivers import packets
-from mqloom.gateway.drivers.backlog import Backlog
+from mqloom.gateway.drivers.kept_connection import KeptConnection, Outgoing
 from mqloom.gateway.drivers.mqtt import (
-    HOPELESS,
     INVALID,
     LEAVE_S_MAX,
-    SHORT_S,
     ConnectionPlan,
     Received,
+    Refused,
+    Then,
     Token,
     TopicSubscription,
 )
 from mqloom.gateway.drivers.packets import Answer
-from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol, absence, secure
+from mqloom.gateway.drivers.protocols import absence, secure
 from mqloom.gateway.drivers.session import Session
 
-Then = Callable[[], None]
 
-
-class Outgoing(NamedTuple):
-    """A QoS 1 message until its PUBACK."""
-
-    topic: str
-    payload: bytes
-    retain: bool
-    content_type: str
-    user_properties: tuple[tuple[str, str], ...]
-    then: Then | None
-
-
-class AsyncioConnection:
+class AsyncioConnection(KeptConnection):
     """See `mqtt.Connection`."""
 
     def __init__(self, plan: ConnectionPlan, log: logging.LoggerAdapter[logging.Logger]) -> None:
-        self._plan = plan
-        self._log = log
-        self._loop = asyncio.get_running_loop()
-        self._backlog = Backlog(plan, self.acknowledge, self._read_on)
-        self._spoken = SpokenProtocol(plan.address)
-        self._version = 0
-        self._backoff = Backoff()
-        self._limits = BrokerLimits()
-        self._is_resumed = False
+        super().__init__(plan, log, self._read_on)
         self._opening: Session | None = None
         self._session: Session | None = None  # the same, once the broker has let us in
-        self._connections = 0
-        self._is_closing = False
-        self._is_closed = False
-        self._is_up = False
-        self._up_since = 0.0
-        self._waiting: deque[Outgoing] = deque()  # QoS 1, beyond the window
-        self._pending: dict[int, Outgoing] = {}  # QoS 1, in flight, by packet id
-        self._window = 0
         self._packet = 0
-        self._was_crowded = False
-        self._running: asyncio.Task[None] | None = None
 
     def open(self) -> None:
         """Begin to connect."""
@@ -88,18 +55,20 @@ class AsyncioConnection:
     async def _run(self) -> None:
         while True:
             try:
-                session = await self._connect()
-            except OSError as error:
+                await self._run_once()
+            except Exception as error:  # whatever it is: nobody but us would try again
                 self._fell(absence(self._plan.address, error))
-            else:
-                try:
-                    problem = await asyncio.shield(session.ended)
-                finally:
-                    session.leave()
-                if not session.is_answered:
-                    self._spoken.doubt()
-                self._broke(problem)
             await asyncio.sleep(self._backoff.next_s())
+
+    async def _run_once(self) -> None:
+        session = await self._connect()
+        try:
+            problem = await asyncio.shield(session.ended)
+        finally:
+            session.leave()
+        if not session.is_answered:
+            self._spoken.doubt()
+        self._broke(problem)
 
     async def _connect(self) -> Session:
         address = self._plan.address
@@ -116,26 +85,13 @@ class AsyncioConnection:
 
     async def close(self) -> None:
         """Wait, for a bounded time, until what was handed over is acknowledged; then disconnect."""
-        self._is_closing = True
-        self._backlog.close()
-        deadline = self._loop.time() + LEAVE_S_MAX
-        while self._is_up and self._outstanding and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)
-        for _ in range(self._outstanding):
-            self._plan.on_drop("closed")
+        await self._take_leave()
         self._session = None
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        await self._stop_running()
         if self._opening is not None:
             await asyncio.wait([self._opening.ended], timeout=LEAVE_S_MAX)
             self._opening.end("closed")
         self._is_closed = True
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the broker has answered our subscriptions."""
-        return self._is_up
 
     @property
     def is_crowded(self) -> bool:
@@ -149,20 +105,6 @@ class AsyncioConnection:
             or session.waiting_bytes > LINK_QUEUE_BYTES_MAX // 2
         )
 
-    @property
-    def is_resumed(self) -> bool:
-        """Whether the broker had kept our session."""
-        return self._is_resumed
-
-    @property
-    def protocol(self) -> int:
-        """Which MQTT is spoken."""
-        return self._version
-
-    @property
-    def _outstanding(self) -> int:
-        return len(self._pending) + len(self._waiting)
-
     # ---- outward -------------------------------------------------------------------------------------------------
 
     def publish(
@@ -175,6 +117,7 @@ class AsyncioConnection:
         content_type: str = "",
         user_properties: tuple[tuple[str, str], ...] = (),
         then: Then | None = None,
+        refused: Refused | None = None,
     ) -> bool:
         """Hand a message over."""
         session = self._session
@@ -186,7 +129,7 @@ class AsyncioConnection:
         if problem:
             return self._drop(problem, then)
         if qos:
-            self._waiting.append(Outgoing(topic, payload, retain, content_type, user_properties, then))
+            self._waiting.append(Outgoing(topic, payload, retain, content_type, user_properties, then, refused))
             if self._window:
                 self._send_waiting()
         else:
@@ -210,12 +153,6 @@ class AsyncioConnection:
             return "not connected"
         is_full = session.waiting >= LINK_QUEUE_MAX or session.waiting_bytes >= LINK_QUEUE_BYTES_MAX
         return "queue full" if is_full else ""
-
-    def _drop(self, problem: str, then: Then | None) -> bool:
-        self._plan.on_drop(problem)
-        if then is not None and problem in HOPELESS:
-            self._loop.call_soon(then)
-        return False
 
     def _send_waiting(self) -> None:
         while self._waiting and len(self._pending) < self._window:
@@ -282,8 +219,7 @@ class AsyncioConnection:
             each.topic for each, reason in zip(self._plan.subscriptions, reasons, strict=False) if reason >= 0x80
         ]
         if not refused:
-            if not self._is_up:  # else they were changed
-                self._rose()
+            self._rose()
             return
         # Ask again later: an operator may be mending the broker's access list right now.
         self._fell(f"it does not let us subscribe to {', '.join(refused)}")
@@ -316,9 +252,9 @@ class AsyncioConnection:
             outgoing = self._pending.pop(packet, None)
             if outgoing is None:
                 continue
-            if reason >= 0x80:  # with 3.1.1 a broker cannot say so, and acknowledges
-                self._plan.on_drop("refused by the broker")
-            if outgoing.then is not None and not self._is_closing:
+            if reason >= 0x80:
+                self._turned_down(outgoing, packets.reason_text(reason))
+            elif outgoing.then is not None and not self._is_closing:
                 outgoing.then()
         self._send_waiting()
         self._look_for_room()
@@ -337,18 +273,10 @@ class AsyncioConnection:
 
     # ---- inward --------------------------------------------------------------------------------------------------
 
-    def in_order(self, function: Callable[[], None]) -> None:
-        """Call a function when all messages are handed over that have come by now."""
-        self._backlog.in_order(function)
-
     def pause(self) -> None:
-        """Hand nothing over, and acknowledge nothing, until `resume`."""
-        self._backlog.pause()
+        """Hand nothing over, and acknowledge nothing, until `resume`; but go on reading what is acknowledged to us."""
+        super().pause()
         self._read_on()
-
-    def resume(self) -> None:
-        """Hand over again what has come meanwhile."""
-        self._backlog.resume()
 
     def _broke(self, problem: str) -> None:
         """A connection ended: what it had brought comes again, what was on its way out of QoS 0 does not."""
@@ -358,22 +286,3 @@ class AsyncioConnection:
         if not self._is_closing:
             self._plan.on_broken()
         self._fell(problem)
-
-    def _rose(self) -> None:
-        if not self._is_closing:
-            self._is_up = True
-            self._up_since = self._loop.time()
-            self._backoff.reset()
-            self._plan.on_up()
-
-    def _fell(self, problem: str) -> None:
-        was_up, self._is_up = self._is_up, False
-        if self._is_closing:
-            return
-        hint = ""
-        if was_up and self._loop.time() - self._up_since < SHORT_S:
-            hint = f" (if this goes on: is somebody else connected as {self._plan.client_id}?)"
-        self._log.warning("broker at %s: %s; trying again%s", self._plan.where, problem, hint)
-        if was_up:
-            self._plan.on_down(problem)
-            self._plan.on_room()  # who is away holds nobody back

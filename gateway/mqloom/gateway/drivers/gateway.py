@@ -41,6 +41,7 @@ from mqloom.core.events import (
     FramesReceived,
     InterestLearned,
     LocallyPublished,
+    LocallyRefused,
     Ordered,
     Parked,
     ParkedReceived,
@@ -55,7 +56,7 @@ from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.records import Status, decode_status, encode_status, is_of_earlier_run
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.intake import IntakeDriver
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, Refused, Then
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
@@ -179,7 +180,6 @@ class GatewayDriver:
         )
 
     def _own_plan(self) -> ConnectionPlan:
-        status = layout.status(self._gateway)
         return ConnectionPlan(
             address=self._address,
             client_id=f"mqloom-{self._gateway}-control",
@@ -189,7 +189,7 @@ class GatewayDriver:
             on_up=self._own_up,
             on_down=lambda problem: None,
             on_broken=self._own_lost,
-            will=(status, encode_status(self._status(alive=False))),
+            will=(layout.status(self._gateway), encode_status(self._status(alive=False))),
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
         )
@@ -202,16 +202,15 @@ class GatewayDriver:
             self._own.publish(layout.report(self._gateway), data, 0, retain=True)
 
     async def _close(self) -> None:
-        for timer in (self._timer, self._correction):
-            if timer is not None:
-                timer.cancel()
+        for timer in filter(None, (self._timer, self._correction)):
+            timer.cancel()
         if self._own is not None:
             status = encode_status(self._status(alive=False))
             self._own.publish(layout.status(self._gateway), status, 1, retain=True)
             for topic in (layout.portrait(self._gateway), layout.report(self._gateway)):
                 self._own.publish(topic, b"", 1, retain=True)
         intake = None if self._intake is None else self._intake.connection
-        connections = [each for each in (self._own, intake) if each is not None]
+        connections = filter(None, (self._own, intake))
         for task in self._discarding.values():
             task.cancel()
         await asyncio.gather(
@@ -453,19 +452,20 @@ class GatewayDriver:
     def _publish(self, effect: PublishLocally) -> None:
         assert self._own is not None
         then = partial(self._took_over, effect.number) if effect.number else None
+        refused = partial(self._turned_down, effect.number) if effect.number else None
         if effect.republished:
             assert self._intake is not None
-            self._intake.republish(effect, then)
+            self._intake.republish(effect, then, refused)
             return
         if effect.retain and is_kept(self._gateway, effect.topic):
             self._kept[effect.topic] = effect
         park = self._parks_by_topic.get(effect.topic)
-        if park is None or then is None:
-            self._publish_own(effect, then)
+        if park is None or then is None or refused is None:
+            self._publish_own(effect, then, refused)
         else:
-            park.put(partial(self._publish_own, effect), then)
+            park.put(partial(self._publish_own, effect), then, refused)
 
-    def _publish_own(self, effect: PublishLocally, then: Callable[[], None] | None) -> None:
+    def _publish_own(self, effect: PublishLocally, then: Then | None, refused: Refused | None) -> None:
         assert self._own is not None
         self._own.publish(
             effect.topic,
@@ -475,7 +475,11 @@ class GatewayDriver:
             content_type=effect.content_type,
             user_properties=effect.user_properties,
             then=then,
+            refused=refused,
         )
+
+    def _turned_down(self, number: int, reason: str) -> None:
+        self._handle(LocallyRefused(number=number, reason=reason))
 
     def _took_over(self, number: int) -> None:
         """Gather what the broker acknowledges in one go into one event."""

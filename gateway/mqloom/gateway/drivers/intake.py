@@ -16,7 +16,15 @@ from mqloom.core.events import Event, FencePassed, IntakeLost, IntakeOpened, Pub
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.topics import topic_matches
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, RetainedMessages, Token, TopicSubscription
+from mqloom.gateway.drivers.mqtt import (
+    ConnectionPlan,
+    Received,
+    Refused,
+    RetainedMessages,
+    Then,
+    Token,
+    TopicSubscription,
+)
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection
 from mqloom.gateway.drivers.protocols import MQTT_5
 from mqloom.gateway.interfaces import BrokerAddress
@@ -87,7 +95,7 @@ class IntakeDriver:
         then = partial(self.connection.in_order, passed)
         self.connection.publish(layout.fence(self._gateway), b"", 1, then=then)
 
-    def republish(self, effect: PublishLocally, then: Callable[[], None] | None) -> None:
+    def republish(self, effect: PublishLocally, then: Then | None, refused: Refused | None) -> None:
         """Publish what came from another gateway under its own topic."""
         self.connection.publish(
             effect.topic,
@@ -97,6 +105,7 @@ class IntakeDriver:
             content_type=effect.content_type,
             user_properties=effect.user_properties,
             then=then,
+            refused=refused,
         )
 
     def _opened(self) -> None:

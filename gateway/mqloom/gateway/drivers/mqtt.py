@@ -38,6 +38,12 @@ INVALID: Final = "invalid"
 TOO_LARGE: Final = "too large"
 HOPELESS: Final = (INVALID, TOO_LARGE)
 """Why a message can never be taken, however long one waits."""
+REFUSED: Final = "refused by the broker"
+"""What is counted when a broker of MQTT 5 acknowledges a message, and says that it does not take it."""
+
+Then = Callable[[], None]
+Refused = Callable[[str], None]
+"""Is called with the broker's reason."""
 
 
 class RetainedMessages(IntEnum):
@@ -141,12 +147,14 @@ class Connection(Protocol):
         retain: bool = False,
         content_type: str = "",
         user_properties: tuple[tuple[str, str], ...] = (),
-        then: Callable[[], None] | None = None,
+        then: Then | None = None,
+        refused: Refused | None = None,
     ) -> bool:
         """Hand a message over; False when it cannot be taken, and `on_drop` has been told why.
 
         `then` is called when the broker has acknowledged it (QoS 1); also when it can never be taken, because it is too
-        large for the broker, or no MQTT: nobody may wait for it for ever.
+        large for the broker, or no MQTT: nobody may wait for it for ever. `refused` is called instead, if it is given,
+        when the broker says that it does not take it (MQTT 5; with 3.1.1 it cannot say so, and acknowledges).
         """
         ...
 

@@ -51,6 +51,7 @@ REASONS: Final = {
     0x80: "unspecified error",
     0x81: "malformed packet",
     0x82: "protocol error",
+    0x83: "a reason of its own",
     0x84: "unsupported protocol version",
     0x85: "identifier rejected",
     0x86: "bad user name or password",
@@ -61,9 +62,12 @@ REASONS: Final = {
     0x8B: "it is shutting down",
     0x8D: "keep-alive timeout",
     0x8E: "somebody else has taken over our name",
+    0x90: "it does not want this topic",
+    0x91: "packet id in use",
     0x93: "receive maximum exceeded",
     0x95: "packet too large",
     0x97: "quota exceeded",
+    0x99: "it does not want this payload",
 }
 
 

@@ -11,10 +11,8 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
@@ -27,62 +25,31 @@ from mqloom.core.errors import LocalError, TopicError
 from mqloom.core.limits import IN_FLIGHT_MAX, LINK_QUEUE_MAX, PENDING_MAX, RECONNECT_S_MAX
 from mqloom.core.tls import load_files
 from mqloom.core.topics import check_topic
-from mqloom.gateway.drivers.backlog import Backlog
+from mqloom.gateway.drivers.kept_connection import KeptConnection, Outgoing
 from mqloom.gateway.drivers.mqtt import (
-    HOPELESS,
     INVALID,
     KEEPALIVE_S,
-    LEAVE_S_MAX,
     SESSION_S,
-    SHORT_S,
     ConnectionPlan,
     Received,
+    Refused,
+    Then,
     Token,
     TopicSubscription,
 )
-from mqloom.gateway.drivers.protocols import MQTT_5, Backoff, BrokerLimits, SpokenProtocol, absence, secure
+from mqloom.gateway.drivers.protocols import MQTT_5, BrokerLimits, absence, secure
 
 UNSUPPORTED = "Unsupported protocol version"
 """paho's name for both ways to refuse a version."""
 
-Then = Callable[[], None]
 
-
-class Outgoing(NamedTuple):
-    """A QoS 1 message that waits for its turn."""
-
-    topic: str
-    payload: bytes
-    retain: bool
-    properties: tuple[str, tuple[tuple[str, str], ...]]
-    then: Then | None
-
-
-class PahoConnection:
+class PahoConnection(KeptConnection):
     """See `mqtt.Connection`."""
 
     def __init__(self, plan: ConnectionPlan, log: logging.LoggerAdapter[logging.Logger]) -> None:
-        self._plan = plan
-        self._log = log
-        self._loop = asyncio.get_running_loop()
-        self._backlog = Backlog(plan, self.acknowledge)
-        self._spoken = SpokenProtocol(plan.address)
-        self._version = 0
-        self._backoff = Backoff()
-        self._limits = BrokerLimits()
-        self._is_resumed = False
-        self._is_closing = False
-        self._is_closed = False
-        self._is_up = False
+        super().__init__(plan, log)
         self._is_answered = False
-        self._up_since = 0.0
-        self._connections = 0
-        self._window = 0
-        self._waiting: deque[Outgoing] = deque()  # QoS 1, not with paho yet
-        self._pending: dict[int, Outgoing] = {}  # QoS 1, with paho, by packet id
         self._unsent: set[int] = set()  # QoS 0
-        self._was_crowded = False
-        self._beginning: asyncio.Task[None] | None = None
         self._client: paho.Client | None = None
         self._context: ssl.SSLContext | None = None
 
@@ -116,14 +83,14 @@ class PahoConnection:
 
     def open(self) -> None:
         """Begin to connect."""
-        self._beginning = asyncio.create_task(self._begin())
+        self._running = asyncio.create_task(self._begin())
 
     async def _begin(self) -> None:
         while True:
             try:
                 self._version = await self._spoken.find()
                 self._client = self._build()
-            except OSError as error:
+            except Exception as error:  # whatever it is: nobody but us would try again
                 self._fell(absence(self._plan.address, error))
                 await asyncio.sleep(self._backoff.next_s())
             else:
@@ -149,16 +116,8 @@ class PahoConnection:
 
     async def close(self) -> None:
         """Wait, for a bounded time, until what was handed over is acknowledged; then disconnect."""
-        self._is_closing = True
-        self._backlog.close()
-        deadline = self._loop.time() + LEAVE_S_MAX
-        while self._is_up and self._outstanding and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)
-        for _ in range(self._outstanding):
-            self._plan.on_drop("closed")
-        if self._beginning is not None:
-            self._beginning.cancel()
-            await asyncio.gather(self._beginning, return_exceptions=True)
+        await self._take_leave()
+        await self._stop_running()
         # Letting go of the client here lets it close its sockets now: we and it refer to each other.
         client, self._client = self._client, None
         if client is not None:
@@ -166,28 +125,9 @@ class PahoConnection:
         self._is_closed = True
 
     @property
-    def is_up(self) -> bool:
-        """Whether the broker has answered our subscriptions."""
-        return self._is_up
-
-    @property
     def is_crowded(self) -> bool:
         """Whether so much waits for a broker that is there that more should be held back."""
         return self._is_up and max(self._outstanding, len(self._unsent)) > LINK_QUEUE_MAX // 2
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether the broker had kept our session."""
-        return self._is_resumed
-
-    @property
-    def protocol(self) -> int:
-        """Which MQTT is spoken."""
-        return self._version
-
-    @property
-    def _outstanding(self) -> int:
-        return len(self._pending) + len(self._waiting)
 
     def publish(
         self,
@@ -199,9 +139,10 @@ class PahoConnection:
         content_type: str = "",
         user_properties: tuple[tuple[str, str], ...] = (),
         then: Then | None = None,
+        refused: Refused | None = None,
     ) -> bool:
         """Hand a message over."""
-        outgoing = Outgoing(topic, payload, retain, (content_type, user_properties), then)
+        outgoing = Outgoing(topic, payload, retain, content_type, user_properties, then, refused)
         problem = self._problem(outgoing, qos)
         if not problem and qos:
             self._waiting.append(outgoing)
@@ -226,17 +167,12 @@ class PahoConnection:
         # What somebody waits for would be waited for for ever; custody's windows are its bound.
         if outgoing.then is None and (self._outstanding if qos else len(self._unsent)) >= limit:
             return "queue full"
-        return self._limits.problem(outgoing.topic, outgoing.payload, outgoing.properties[1])
-
-    def _drop(self, problem: str, then: Then | None) -> None:
-        self._plan.on_drop(problem)
-        if then is not None and problem in HOPELESS:
-            self._loop.call_soon(then)
+        return self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
 
     def _send_waiting(self) -> None:
         while self._waiting and self._client is not None and len(self._pending) < self._window:
             outgoing = self._waiting.popleft()
-            problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.properties[1])
+            problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
             problem = problem or self._send(outgoing, 1)
             if problem:
                 self._drop(problem, outgoing.then)
@@ -244,7 +180,7 @@ class PahoConnection:
     def _send(self, outgoing: Outgoing, qos: int) -> str:
         assert self._client is not None
         retain = outgoing.retain and self._limits.has_retained
-        properties = _properties(*outgoing.properties) if self._version == MQTT_5 else None
+        properties = _properties(outgoing.content_type, outgoing.user_properties) if self._version == MQTT_5 else None
         try:
             info = self._client.publish(outgoing.topic, outgoing.payload, qos, retain, properties)
         except ValueError:  # a topic or size that MQTT does not allow
@@ -264,23 +200,11 @@ class PahoConnection:
         if self._client is not None and connection == self._connections:
             self._client.ack(packet, 1)
 
-    def in_order(self, function: Callable[[], None]) -> None:
-        """Call a function when all messages are handed over that have come by now."""
-        self._backlog.in_order(function)
-
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
         """Subscribe to these from now on, without a break."""
         self._plan = replace(self._plan, subscriptions=subscriptions)
         if self._client is not None and self._client.is_connected():
             self._subscribe(self._client)
-
-    def pause(self) -> None:
-        """Hand nothing over, and acknowledge nothing, until `resume`."""
-        self._backlog.pause()
-
-    def resume(self) -> None:
-        """Hand over again what has come meanwhile."""
-        self._backlog.resume()
 
     # ---- paho's thread -------------------------------------------------------------------------------------------
 
@@ -351,7 +275,7 @@ class PahoConnection:
         client.reconnect_delay_set(wait_s, wait_s)  # type: ignore[arg-type] # paho takes fractions, too
 
     def _on_publish(self, _: paho.Client, __: object, packet: int, reason: ReasonCode, ___: Properties) -> None:
-        self._soon(self._published, packet, reason.is_failure)
+        self._soon(self._published, packet, str(reason) if reason.is_failure else "")
 
     def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
         token = (self._connections, message.mid)
@@ -385,18 +309,16 @@ class PahoConnection:
         self._window = min(IN_FLIGHT_MAX, limits.receive_maximum)
         self._send_waiting()
 
-    def _published(self, packet: int, is_refused: bool) -> None:
+    def _published(self, packet: int, problem: str) -> None:
         if packet in self._unsent:  # of QoS 0, and written; paho may give it the id of one that still waits
             self._unsent.discard(packet)
-            then = None
         else:
             outgoing = self._pending.pop(packet, None)
-            then = outgoing.then if outgoing is not None else None
-            if is_refused:  # with 3.1.1 a broker cannot say so, and acknowledges
-                self._plan.on_drop("refused by the broker")
             self._send_waiting()
-        if then is not None and not self._is_closing:
-            then()
+            if outgoing is not None and problem:
+                self._turned_down(outgoing, problem)
+            elif outgoing is not None and outgoing.then is not None and not self._is_closing:
+                outgoing.then()
         if self._was_crowded and max(self._outstanding, len(self._unsent)) <= LINK_QUEUE_MAX // 4:
             self._was_crowded = False
             self._plan.on_room()
@@ -408,7 +330,7 @@ class PahoConnection:
             self._spoken.doubt()
             self._waiting.extendleft(reversed(self._pending.values()))
             self._pending.clear()
-            self._beginning = asyncio.create_task(self._begin_again(client))
+            self._running = asyncio.create_task(self._begin_again(client))
         self._window = 0
         self._unsent.clear()
         self._backlog.forget(connection)
@@ -423,25 +345,6 @@ class PahoConnection:
     def _subscribe_again(self) -> None:
         if self._client is not None and self._client.is_connected() and not self._is_up:
             self._subscribe(self._client)
-
-    def _rose(self) -> None:
-        if not self._is_closing and not self._is_up:  # else the subscriptions were changed
-            self._is_up = True
-            self._up_since = self._loop.time()
-            self._backoff.reset()
-            self._plan.on_up()
-
-    def _fell(self, problem: str) -> None:
-        was_up, self._is_up = self._is_up, False
-        if self._is_closing:
-            return
-        hint = ""
-        if was_up and self._loop.time() - self._up_since < SHORT_S:
-            hint = f" (if this goes on: is somebody else connected as {self._plan.client_id}?)"
-        self._log.warning("broker at %s: %s; trying again%s", self._plan.where, problem, hint)
-        if was_up:
-            self._plan.on_down(problem)
-            self._plan.on_room()  # who is away holds nobody back
 
 
 def _stop(client: paho.Client) -> None:

@@ -18,13 +18,12 @@ from functools import partial
 from mqloom.core import layout
 from mqloom.core.events import Parked
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, Refused, Then, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection
 from mqloom.gateway.interfaces import BrokerAddress
 
-Then = Callable[[], None]
-Put = Callable[[Then], object]
-"""Publishes a message, and has a function called when the broker has acknowledged it."""
+Put = Callable[[Then, Refused], object]
+"""Publishes a message, and has one function called when the broker has acknowledged it, the other if it refuses it."""
 
 
 class ParkDriver:
@@ -66,7 +65,7 @@ class ParkDriver:
         self._has_dropped = False
         self._doubts = 0
         self._put_numbers = itertools.count(1)
-        self._puts: dict[int, tuple[Put, Then]] = {}  # in order: what is not surely kept
+        self._puts: dict[int, tuple[Put, Then, Refused]] = {}  # in order: what is not surely kept
         self._numbers = itertools.count(1)
         self._tokens: dict[int, tuple[int, int]] = {}
         self._changed = asyncio.Event()
@@ -88,19 +87,23 @@ class ParkDriver:
         self._is_wanted = True
         self._changed.set()
 
-    def put(self, publish: Put, then: Then) -> None:
+    def put(self, publish: Put, then: Then, refused: Refused) -> None:
         """Have something published for the park; `then` is called when the broker surely keeps it."""
         number = next(self._put_numbers)
-        self._puts[number] = publish, then
+        self._puts[number] = publish, then, refused
         if self._exists:
             self._hand(number)
 
     def _hand(self, number: int) -> None:
-        self._puts[number][0](partial(self._kept, number, self._doubts))
+        self._puts[number][0](partial(self._kept, number, self._doubts), partial(self._turned_down, number))
 
     def _kept(self, number: int, doubts: int) -> None:
         if doubts == self._doubts and number in self._puts:
             self._puts.pop(number)[1]()
+
+    def _turned_down(self, number: int, reason: str) -> None:
+        if number in self._puts:
+            self._puts.pop(number)[2](reason)
 
     def open(self) -> None:
         """Let what is parked come out."""
@@ -128,7 +131,7 @@ class ParkDriver:
         """
         await self.stop()
         puts, self._puts = self._puts, {}
-        for _, then in puts.values():
+        for _, then, _ in puts.values():
             then()
         is_up = asyncio.Event()
         plan = replace(self._plan, clean_session=True, subscriptions=[], on_up=is_up.set, on_messages=_ignore)

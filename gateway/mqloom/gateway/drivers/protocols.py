@@ -71,8 +71,12 @@ def secure(address: BrokerAddress) -> ssl.SSLContext | None:
         raise OSError(f"not tried: {error}") from None
 
 
-def absence(address: BrokerAddress, error: OSError) -> str:
+def absence(address: BrokerAddress, error: Exception) -> str:
     """Return what to say of a broker to which there was no connection."""
+    if isinstance(error, UnicodeError):  # the resolver's own word for a label that is empty, or too long
+        return f"{address.host!r} is no name of a host: mend it in the configuration"
+    if not isinstance(error, OSError):
+        return f"connecting failed by a mistake of ours, please report it: {error!r}"
     if address.tls is not None and isinstance(error, ConnectionResetError):
         return f"TLS with it fails: it ends the connection ({error}); does it accept our certificate?"
     return tls_problem(error) or f"it does not answer ({error or 'in time'})"
