@@ -61,6 +61,7 @@ class Selection:
         "_empty",
         "_groups",
         "_joined",
+        "_joined_by_presence",
         "_listed",
         "_lists",
         "_other_rows",
@@ -128,6 +129,9 @@ class Selection:
         self._groups = tuple(groups)
         self._empty = empty
         self._joined = share([leaf.items for leaf in sorted(listed, key=len)])
+        self._joined_by_presence: tuple[tuple[str, tuple[Items, ...], tuple[Items, ...]], ...] = share(
+            [share((path, *(share([leaf.items for leaf in each]) for each in lists))) for path, *lists in self._present]
+        )
         self.more = bool(lists or boxes or groups or other_rows)
         others = listed or present or lists or tried or cases or groups or rows or other_rows
         self.sole: Boxes | None = boxes[0][1] if not others and [bucket for bucket, _ in boxes] == [SINGLE] else None
@@ -160,9 +164,9 @@ class Selection:
             collect_cases(self._case_rows, get, values, out)
         for items in self._joined:
             out += items
-        for path, without, with_it in self._present:
-            for listed in without if get(path) is None else with_it:
-                out += listed.items
+        for path, without, with_it in self._joined_by_presence:
+            for items in without if get(path) is None else with_it:
+                out += items
         return out
 
     def collect_more(self, get: Get, pools: Pools, postponed: Postponed | None = None, number: int = 0) -> None:
