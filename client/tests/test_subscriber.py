@@ -191,7 +191,8 @@ def test_a_gateway_that_is_not_alive_is_none(script: Script) -> None:
         ("mqloom/v1/%zz/status", status().payload, "messages_unexpected"),
         ("mqloom/v2/EDGE1/status", status().payload, "messages_unexpected"),
         ("stocks/YHOO", b"", "messages_unexpected"),
-        (OUT, envelope(1).payload, "messages_unexpected"),
+        ("mqloom/v1/EDGE1/out/you", envelope(1).payload, "messages_unexpected"),
+        ("mqloom/v1/out/me", envelope(1).payload, "messages_unexpected"),
     ],
 )
 def test_what_is_no_status_is_counted_and_ignored(script: Script, topic: str, payload: bytes, count: str) -> None:
@@ -353,6 +354,20 @@ def test_an_end_of_what_was_refused_is_not_asked_for_again() -> None:
     script(established("all"))
     assert script(ended("hot")) == []
     assert script.state is State.SERVED
+
+
+def test_what_a_kept_session_brings_before_a_gateway_is_found_is_delivered(script: Script) -> None:
+    script(Connected())
+    assert script(envelope(1)) == [Deliver(publication=publication(1), names=("hot",))]
+
+
+def test_established_everywhere_is_told_after_partly(script: Script) -> None:
+    script.ask()
+    partly = Answer(answer="established", name="hot", partly=True)
+    assert script(answered(partly)) == [Tell(answer=partly)]
+    assert script(answered(partly)) == []
+    assert script(established()) == [Tell(answer=Answer(answer="established", name="hot"))]
+    assert script(established()) == []
 
 
 # ---- faults ------------------------------------------------------------------------------------------------------

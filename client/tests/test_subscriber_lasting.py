@@ -144,9 +144,15 @@ def test_many_wishes_at_once_are_two_records(served: Script) -> None:
     assert len(last) == 51
 
 
-def test_what_is_established_is_not_asked_for_again_by_adding_it_again(served: Script) -> None:
-    served(ADD_HOT)
-    assert served.is_in(State.SERVED)
+def test_what_is_added_again_is_answered_again(served: Script) -> None:
+    assert records(served(ADD_HOT)) == [{"hot": HOT}]
+    assert served(established()) == [Tell(answer=Answer(answer="established", name="hot"))]
+
+
+def test_what_its_session_kept_since_an_earlier_life_is_delivered_before_it_wants_anything(script: Script) -> None:
+    script(Connected())
+    assert any(isinstance(effect, Deliver) for effect in script(envelope(1, "of an earlier life")))
+    assert script(envelope(1, "of an earlier life")) == []
 
 
 def test_another_wish_under_the_same_name_takes_its_place(served: Script) -> None:

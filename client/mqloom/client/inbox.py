@@ -49,7 +49,7 @@ class Inbox:
         deliveries: list[Deliver] = []
         for delivered in envelope:
             publication = delivered.publication
-            names = tuple(name for name in delivered.names if name in self._wishes)
+            names = tuple(name for name in delivered.names if self._wishes.wants(name))
             if not names:
                 self.counts["unwanted"] += 1
             elif self._seen.earlier(publication) is None:

@@ -23,6 +23,9 @@ CHANGE_S: Final = 0.1
 ENDED_S: Final = 15.0
 """How long `ended` is waited for after a subscription was taken out of the record; then it counts as ended anyway."""
 
+GONE_MAX: Final = 1_000
+"""Names of ended subscriptions that are remembered; what still comes by an older one would be delivered."""
+
 CLOSE_S: Final = 2.0
 """How long `ended` is waited for when closing; then it is over anyway."""
 

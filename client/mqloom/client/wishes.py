@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import Enum, auto
 
+from mqloom.client.limits import GONE_MAX
 from mqloom.core.records import Answer, Record, Wish, encode_record
 
 
@@ -16,16 +17,24 @@ class WishState(Enum):
 
 
 class Wishes:
-    """The subscriptions of one client; what was refused is not asked for again unless it is added again."""
+    """The subscriptions of one client; what was refused is not asked for again unless it is added again.
 
-    def __init__(self, wishes: Mapping[str, Wish], token: str = "") -> None:
+    A lasting client gets its wishes only when it runs. What its session has kept for it since an earlier life comes
+    before it has named them again; so everything is wanted that was not removed in this life.
+    """
+
+    def __init__(self, wishes: Mapping[str, Wish], token: str = "", *, lasting: bool = False) -> None:
         self._token = token
         self._wishes = dict(wishes)
         self._standings = dict.fromkeys(wishes, WishState.OPEN)
         self._end_by: dict[str, float] = {}  # those that are ENDING
+        self._partly: set[str] = set()  # ESTABLISHED, but not with every gateway
+        self._lasting = lasting
+        self._gone: dict[str, None] = {}  # the newest that were removed and have ended
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._wishes
+    def wants(self, name: str) -> bool:
+        """Whether what comes by this name is to be delivered."""
+        return name in self._wishes or (self._lasting and name not in self._gone)
 
     def __bool__(self) -> bool:
         return bool(self._wishes)
@@ -43,12 +52,11 @@ class Wishes:
         return encode_record(Record(subscriptions=wishes, format="frame", qos=qos, lease_s=lease_s, token=self._token))
 
     def add(self, name: str, wish: Wish) -> None:
-        """One more is wanted, or another under this name, or the same once more after a refusal."""
-        if self._wishes.get(name) == wish and self._standings[name] is WishState.ESTABLISHED:
-            return
+        """One more is wanted, or another under this name, or the same once more: it is asked for, and answered."""
+        self.forget(name)
+        self._gone.pop(name, None)
         self._wishes[name] = wish
         self._standings[name] = WishState.OPEN
-        self._end_by.pop(name, None)
 
     def remove(self, name: str, by: float) -> bool:
         """One is no longer wanted; return whether the gateway may have been asked for it, and can say when it ends."""
@@ -68,6 +76,10 @@ class Wishes:
         """One has ended."""
         for each in (self._wishes, self._standings, self._end_by):
             each.pop(name, None)
+        self._partly.discard(name)
+        self._gone[name] = None
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
 
     def reopen(self) -> None:
         """All answers are to be given anew."""
@@ -88,9 +100,14 @@ class Wishes:
         """Note a known answer as this standing; return the names for which that changes anything."""
         names = [answer.name] if answer.name else self.named(WishState.OPEN)
         settled = (standing, WishState.REFUSED, WishState.ENDING)
-        changed = [name for name in names if self._standings[name] not in settled]
+        changed = [name for name in names if self._standings[name] not in settled or self._is_completed(answer, name)]
         self._standings.update(dict.fromkeys(changed, standing))
+        (self._partly.update if answer.partly else self._partly.difference_update)(changed)
         return changed
+
+    def _is_completed(self, answer: Answer, name: str) -> bool:
+        """Whether this says of one that was established partly that now it is so everywhere."""
+        return answer.answer == "established" and not answer.partly and name in self._partly
 
     def is_ending(self, name: str) -> bool:
         """Whether this one is no longer wanted."""
@@ -99,6 +116,10 @@ class Wishes:
     def named(self, standing: WishState) -> list[str]:
         """Return the names of which the gateway has said this."""
         return [name for name, each in self._standings.items() if each is standing]
+
+    def are_complete(self) -> bool:
+        """Whether every one is established with every gateway."""
+        return not self._partly and set(self._standings.values()) <= {WishState.ESTABLISHED}
 
     def are_answered(self) -> bool:
         """Whether nothing is open."""

@@ -44,6 +44,13 @@ def out(gateway: GatewayId, client: ClientId) -> str:
     return f"{_of(gateway)}/out/{encode_id(client)}"
 
 
+def is_out(client: ClientId, topic: str) -> bool:
+    """Whether on this topic a client receives envelopes, of whatever gateway."""
+    prefix, _, name = topic.rpartition("/")
+    root, _, gateway = prefix.removesuffix("/out").rpartition("/")
+    return prefix.endswith("/out") and root == ROOT and bool(gateway) and name == encode_id(client)
+
+
 def control(gateway: GatewayId, client: ClientId) -> str:
     """Return the topic on which a gateway answers a client."""
     return f"{_of(gateway)}/ctl/{encode_id(client)}"
