@@ -24,6 +24,10 @@ def test_whatever_the_ids_every_topic_is_one_and_is_read_back(one: str, other: s
     assert layout.question_client(gateway, question) == client
     assert topic_matches(layout.questions(gateway), question)
     check_topic(question)
+    answer = layout.client_answer(gateway, client)
+    assert layout.answering_client(gateway, answer) == client
+    assert topic_matches(layout.client_answers(gateway), answer)
+    assert layout.roster() not in (answer, layout.status(gateway), layout.here())
     assert layout.status_gateway(layout.status(gateway)) == gateway
     for urgent in (False, True):
         link = layout.link(gateway, GatewayId(other), urgent=urgent)

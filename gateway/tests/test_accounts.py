@@ -75,6 +75,12 @@ def test_a_client_writes_its_record_and_the_data_and_never_a_link(tmp_path: Path
     assert may(client.reads, "mqloom/v1/east%20side/out/desk/stocks/a")
     assert may(client.reads, "hot/stocks/a")
     assert not may(client.writes, "mqloom/v1/east%20side/sub/other")
+    assert may(client.writes, "mqloom/v1/east%20side/answer/desk")
+    assert not may(client.writes, "mqloom/v1/east%20side/answer/other")
+    assert may(client.reads, "mqloom/v1/roster")
+    assert not may(client.writes, "mqloom/v1/roster")
+    assert may(accounts(tmp_path, "east side")["east"].writes, "mqloom/v1/roster")
+    assert not may(accounts(tmp_path, "east side")["link-west"].writes, "mqloom/v1/roster")
     assert not may(client.writes, "mqloom/v1/east%20side/link/west")
     assert not may(client.writes, "mqloom/v1/east%20side/status")
     nobody = accounts(tmp_path, "east side", anonymous=True)[""]

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from mqloom.core import layout
 from mqloom.core.ids import GatewayId
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.doctor_topics import needs_abroad, needs_at_home
 from mqloom.gateway.drivers.sorting import control_subscriptions
+from mqloom.gateway.key_file import ORDER_KIND, new_key, write_keys
 
 TEXT = """
 [federation]
@@ -23,13 +26,18 @@ into = "hot"
 WEST, EAST = GatewayId("west"), GatewayId("east")
 
 
-def test_all_that_the_gateway_subscribes_to_is_tried(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gives_orders", [False, True])
+def test_all_that_the_gateway_subscribes_to_is_tried(tmp_path: Path, gives_orders: bool) -> None:
     path = tmp_path / "federation.toml"
-    path.write_text(TEXT)
+    path.write_text(TEXT.replace('name = "one"', 'name = "one"\nkey_file = "our.keys"'))
+    order_keys = [new_key("sending", ORDER_KIND)] if gives_orders else []
+    write_keys(tmp_path / "our.keys", [new_key("sending"), *order_keys], is_new=True)
     configuration = load_federation(path).configuration
     needs = needs_at_home(configuration, configuration.broker("west"), "mark")
     tried = {reading.topics for reading in needs.readings}
-    assert {subscription.topic for subscription in control_subscriptions(WEST)} <= tried
+    subscriptions = control_subscriptions(WEST, gives_orders=gives_orders)
+    assert {subscription.topic for subscription in subscriptions} <= tried
+    assert (layout.roster() in tried) == gives_orders
     assert {"stocks/#", "sensors/+"} <= tried
     assert "hot/#" in {writing.topics for writing in needs.writings}
 

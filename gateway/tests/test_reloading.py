@@ -64,6 +64,7 @@ def read(folder: Path, text: str = TEXT) -> Federation:
         ('id = "west"', 'id = "west"\nport = 1999', ["brokers.port of west"]),
         ('id = "west"', 'id = "west"\nmetrics_port = 9', ["brokers.metrics_port of west"]),
         ("port = 1884", "port = 1885", ["brokers: east"]),
+        ("port = 1884", 'port = 1884\nclient_host = "east.example"\nclient_tls = "on"', []),
         ('strategy = "S0"', 'strategy = "S1"', ["plugins: the overlay of tree_overlay"]),
         (
             'between = ["west", "east"]',

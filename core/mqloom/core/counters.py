@@ -45,6 +45,7 @@ COUNTERS: Final = {
     "moves_made": "primary links that this gateway moved to another neighbour",
     "moves_refused": "moves of primary links that were not begun, or ended where they began, by reason",
     "places_refused": "records of our neighbours not used at the start, or against the configuration, by reason",
+    "rosters_refused": "rosters on our own broker that are not ours, and were written over, by reason",
     "controls_received": "control publications of agents received",
     "controls_refused": "control publications an agent asked for that were refused, by reason",
     "flushes_expired": "unsubscriptions carried out although a neighbour had not confirmed in time",

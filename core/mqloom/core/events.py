@@ -64,6 +64,22 @@ class InterestLearned(Struct, frozen=True, kw_only=True):
     filters: tuple[str, ...]
 
 
+class RosterRead(Struct, frozen=True, kw_only=True):
+    """This roster is on our own broker: what we kept there ourselves, or what somebody else has just written.
+
+    What was kept comes before RecordsRead.
+    """
+
+    data: bytes
+
+
+class OrderAnswered(Struct, frozen=True, kw_only=True):
+    """A client of our own broker said how far it has come with an order to move."""
+
+    client: ClientId
+    data: bytes
+
+
 class FramesReceived(Struct, frozen=True, kw_only=True):
     """A neighbour wrote frames to our link topic, in this order; `sender` is by the topic."""
 
@@ -156,6 +172,8 @@ Event = (
     | Asked
     | Ordered
     | InterestLearned
+    | RosterRead
+    | OrderAnswered
     | FramesReceived
     | AcksReceived
     | LocallyPublished

@@ -86,6 +86,21 @@ def order_client(gateway: GatewayId, topic: str) -> ClientId:
     return ClientId(decode_id(_below(f"{_of(gateway)}/order/", topic)))
 
 
+def client_answers(gateway: GatewayId) -> str:
+    """Return the topic filter by which a gateway reads how far its clients have come with orders to move."""
+    return f"{_of(gateway)}/answer/+"
+
+
+def client_answer(gateway: GatewayId, client: ClientId) -> str:
+    """Return the topic on which a client answers an order that came by `control`."""
+    return f"{_of(gateway)}/answer/{encode_id(client)}"
+
+
+def answering_client(gateway: GatewayId, topic: str) -> ClientId:
+    """Return who answers on this topic; raises TopicError."""
+    return ClientId(decode_id(_below(f"{_of(gateway)}/answer/", topic)))
+
+
 def link(receiver: GatewayId, sender: GatewayId, *, urgent: bool = False) -> str:
     """Return the topic, on the receiver's broker, to which a neighbour writes its frames."""
     return f"{_of(receiver)}/link/{encode_id(sender)}" + ("/urgent" if urgent else "")
@@ -176,6 +191,11 @@ def here() -> str:
     its status says.
     """
     return f"{ROOT}/here"
+
+
+def roster() -> str:
+    """Return the topic on which a broker's own gateway keeps the signed roster of all brokers (retained)."""
+    return f"{ROOT}/roster"
 
 
 def all_status() -> str:

@@ -294,6 +294,9 @@ ROSTER_BROKERS_MAX: Final = 2_048
 ROSTER_BYTES_MAX: Final = 512 * 1024
 """A larger roster is not read."""
 
+ROSTER_EVERY_S: Final = 1.0
+"""The least time between two corrections of the roster on our broker, should somebody else write it."""
+
 HOST_LENGTH_MAX: Final = 255
 """Characters in the name of a host in a roster."""
 

@@ -90,7 +90,7 @@ class Roster(Struct, frozen=True, kw_only=True):
     federation: ShortText
     serial: Number
     brokers: Annotated[dict[GatewayName, RosterBroker], Meta(max_length=ROSTER_BROKERS_MAX)]
-    valid_until: Wall = 0
+    valid_until: Wall = 0.0
 
     def at(self, host: str, port: int) -> GatewayId | None:
         """Return whose broker is at this address, as a server reference of MQTT 5 names it; None: nobody's of ours."""

@@ -1,7 +1,8 @@
 """Who may do what on the brokers of a federation: an account for each gateway, each visitor, each client, and no more.
 
 On its own broker a gateway owns everything below `mqloom/v1/ID/`. Another gateway may write the frames of its own link
-there, and read what comes back. A client may write its own record, and read what is for it.
+there, and read what comes back. A client may write its own record and its answers to orders, and read what is for it
+and the roster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,10 +76,11 @@ def _own(configuration: Configuration, broker: BrokerTable) -> Account:
     return Account(
         broker.username,
         f"the gateway {broker.id}",
-        (f"{layout.ROOT}/{layout.level(broker.id)}/#", *data),
+        (f"{layout.ROOT}/{layout.level(broker.id)}/#", layout.roster(), *data),
         (
             f"{layout.ROOT}/{layout.level(broker.id)}/#",
             layout.here(),
+            layout.roster(),
             *_intos(configuration, broker),
             *(data if republishes else ()),
         ),
@@ -110,8 +112,9 @@ def _client(configuration: Configuration, broker: BrokerTable, name: str) -> Acc
             layout.control(broker.id, client),
             layout.all_status(),
             layout.here(),
+            layout.roster(),
         ),
-        (*writes, layout.record(broker.id, client)),
+        (*writes, layout.record(broker.id, client), layout.client_answer(broker.id, client)),
     )
 
 

@@ -16,12 +16,14 @@ from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan
+from mqloom.gateway.drivers.wall_clock import wall_at
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, RecordRequest, SubscribeRequest
-from mqloom.gateway.key_file import keyring_in
+from mqloom.gateway.key_file import keyring_in, order_keys_in
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.reloading import left_as_it_was
+from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
 
@@ -101,6 +103,7 @@ class Assembly:
             federate=changeable.federate,
             standing=changeable.standing,
             counters=self._counters,
+            orders=changeable.orders,
             seals=None if keyring is None else SealParts(keyring, secrets.token_bytes(NONCE_BYTES)),
         )
         return Node(parts, now)
@@ -136,12 +139,22 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
         federate=configuration.broker(gateway).federate,
         data=configuration.federation.data,
         keyring=keyring_of(configuration),
+        orders=_order_parts(configuration),
     )
 
 
 def keyring_of(configuration: Configuration) -> Keyring | None:
     """Return the federation's keys, if it has any; raises ConfigurationError."""
     return None if configuration.key_path is None else keyring_in(configuration.key_path)
+
+
+def _order_parts(configuration: Configuration) -> OrderParts | None:
+    """Return with what gateways order clients; None without an order key. Raises ConfigurationError."""
+    keys = None if configuration.key_path is None else order_keys_in(configuration.key_path)
+    if keys is None:
+        return None
+    brokers = {broker.id: broker.for_clients() for broker in configuration.brokers}
+    return OrderParts(federation=configuration.federation.name, keys=keys, brokers=brokers, wall_at=wall_at)
 
 
 def visiting_address(configuration: Configuration, gateway: GatewayId, visitor: GatewayId) -> BrokerAddress:

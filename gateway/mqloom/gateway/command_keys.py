@@ -101,8 +101,8 @@ def _add_order_key(path: Path) -> None:
         raise ConfigurationError(str(path), (problem,))
     key = new_key("sending", ORDER_KIND)
     write_keys(path, [*known, key], is_new=False)
-    text = f"{path}: order key {key.id} added. {GATEWAYS}. What clients need: mqloom keys public\n"
-    sys.stdout.write(text)
+    text = f"{path}: order key {key.id} added. Bring it to every gateway, and start each again."
+    sys.stdout.write(f"{text} What clients need: mqloom keys public\n")
 
 
 def _no_order_key(path: Path) -> ConfigurationError:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.core.limits import PAYLOAD_BYTES_MAX
+from mqloom.core.orders import RosterBroker
 from mqloom.core.tls import TlsFiles
 from mqloom.core.topics import encode_id
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
@@ -68,6 +69,14 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     overlay_settings: dict[str, object] = field(default_factory=dict)
     metrics_port: PortOrNone = 0
     metrics_host: Text = "127.0.0.1"
+    client_host: str = ""
+    client_port: PortOrNone = 0
+    client_tls: Literal["same", "on", "off"] = "same"
+
+    def for_clients(self) -> RosterBroker:
+        """Where clients that are moved here find this broker."""
+        tls = self.tls if self.client_tls == "same" else self.client_tls == "on"
+        return RosterBroker(host=self.client_host or self.host, port=self.client_port or self.port, tls=tls)
 
     def visitor_name(self, visitor: GatewayId) -> str:
         """Whom another gateway logs in as at this broker."""

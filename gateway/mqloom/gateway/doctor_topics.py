@@ -1,7 +1,7 @@
 """What a gateway reads and writes, topic by topic, so that a doctor can try each: on its own broker, and on another's.
 
 A probe must not be taken for the real thing. What a running gateway reads on these topics it refuses, and counts; a
-record of no bytes is no record. Its status, place, portrait and report are never written: only asked for.
+record of no bytes is no record. Its status, place, portrait, report and roster are never written: only asked for.
 """
 
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.gateway.configuration import BrokerTable, Configuration
+from mqloom.gateway.key_file import order_keys_in
 
 PROBE = b"?"
 
@@ -40,10 +41,15 @@ def needs_at_home(configuration: Configuration, broker: BrokerTable, mark: str) 
     """Return what the gateway beside a broker needs there; `mark` is part of every topic that is made up."""
     gateway, client, other = broker.id, ClientId(mark), GatewayId(mark)
     own = f"{layout.ROOT}/{layout.level(gateway)}"
+    about_orders = (
+        Reading(layout.client_answers(gateway), layout.client_answer(gateway, client)),
+        Reading(layout.roster()),
+    )
     readings = [
         Reading(layout.records(gateway), layout.record(gateway, client), b""),
         Reading(layout.questions(gateway), layout.question(gateway, client)),
         Reading(layout.orders(gateway), layout.order(gateway, client)),
+        *(about_orders if gives_orders(configuration) else ()),
         *(
             Reading(topics, layout.link(gateway, other, urgent=urgent))
             for topics, urgent in zip(layout.links(gateway), (False, True), strict=True)
@@ -65,6 +71,11 @@ def needs_at_home(configuration: Configuration, broker: BrokerTable, mark: str) 
     intos = dict.fromkeys(table.into for table in configuration.subscriptions if table.broker == gateway)
     writings += [Writing(f"{into}/#", f"{into}/{mark}") for into in intos]
     return Needs(tuple(readings), tuple(writings))
+
+
+def gives_orders(configuration: Configuration) -> bool:
+    """Whether the federation has an order key; raises ConfigurationError."""
+    return configuration.key_path is not None and order_keys_in(configuration.key_path) is not None
 
 
 def needs_abroad(gateway: GatewayId, visitor: GatewayId) -> Needs:

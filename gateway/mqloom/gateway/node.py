@@ -22,10 +22,12 @@ from mqloom.core.events import (
     InterestLearned,
     LinkConnected,
     LinkLost,
+    OrderAnswered,
     Ordered,
     PlaceRead,
     RecordReceived,
     RecordsRead,
+    RosterRead,
     Started,
     Woke,
 )
@@ -57,12 +59,16 @@ from mqloom.gateway.portraits import Painter
 from mqloom.gateway.questions import Answering
 from mqloom.gateway.reception import Reception
 from mqloom.gateway.reconfiguring import Reconfigured, reconfigure
+from mqloom.gateway.rosters import RosterKeeper
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.sealing import Sealing
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Subscribers
 from mqloom.gateway.traffic import Traffic
 from mqloom.gateway.weaver import Weaver
+
+Written = Asked | InterestLearned | OrderAnswered | Ordered | PlaceRead | RecordReceived | RecordsRead | RosterRead
+"""What people, clients and we ourselves have written on our broker."""
 
 __all__ = ["Node", "NodeParts", "admit_all"]
 
@@ -147,6 +153,7 @@ class Node:
         gateway, seals = parts.gateway, parts.seals
         self.sealing = None if seals is None else Sealing(gateway, parts.epoch, seals, known, self._journal, parts.pace)
         """The door, if the federation has a key."""
+        self._rosters = RosterKeeper(parts.orders, self._journal)
         self._records_read = False
         self._hold_until: float | None = None
         self._effects: list[Effect] = []
@@ -182,11 +189,12 @@ class Node:
             case Started():
                 self._start(now)
             case Reconfigured():
+                self._rosters.change(event.orders)
                 self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
             case BrokerKnown():
                 self._traffic.intake.know(event.traits)
                 self._clients.know(event, now)
-            case Asked() | InterestLearned() | Ordered() | PlaceRead() | RecordReceived() | RecordsRead():
+            case _ if isinstance(event, Written):
                 self._read(event, now)
             case _:
                 self._traffic.handle(event, now)
@@ -256,9 +264,7 @@ class Node:
                 self._neighbours.told_synced.add(neighbour)
                 self._routes.say_synced(neighbour)
 
-    def _read(
-        self, event: Asked | InterestLearned | Ordered | PlaceRead | RecordReceived | RecordsRead, now: float
-    ) -> None:
+    def _read(self, event: Written, now: float) -> None:
         """Take what people, clients and we ourselves have written on our broker."""
         match event:
             case InterestLearned():
@@ -273,10 +279,15 @@ class Node:
                 self._asked(event.client, event.data, now)
             case Ordered():
                 self._moves.ordered(event.client, event.data, now)
+            case RosterRead():
+                self._rosters.found(event.data)
+            case OrderAnswered():
+                pass
 
     def _read_records(self) -> None:
         if not self._records_read:
             self._records_read = True
+            self._rosters.start()
             self._traffic.open()
 
     def _open_intake(self, now: float) -> None:
@@ -335,6 +346,7 @@ class Node:
                 if neighbour in self._links:
                     self._traffic.post_wave(neighbour, wave)
         effects += self._soft_links.drain(now)
+        effects += self._rosters.drain(now)
         posted, urgent = self._outbox.drain(), self._urgent.drain()
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
@@ -360,6 +372,7 @@ class Node:
             self._controls.deadline,
             self._subscribers.deadline,
             self._clients.deadline,
+            self._rosters.deadline,
         )
         deadline = min((at for at in deadlines if at is not None), default=None)
         if deadline is not None and deadline != self._wake_at:
@@ -375,6 +388,11 @@ class Node:
     def is_moving(self) -> bool:
         """Whether a primary link of ours is being moved."""
         return self._moves.is_under_way
+
+    @property
+    def gives_orders(self) -> bool:
+        """Whether the federation has an order key."""
+        return self._parts.orders is not None
 
     def way_to(self, gateway: GatewayId) -> Sequence[GatewayId]:
         """Return the primary way to a gateway, if it is on our map."""

@@ -8,6 +8,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import PAYLOAD_BYTES_MAX
 from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
 from mqloom.gateway.pace import Pace
+from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
 
@@ -52,3 +53,5 @@ class NodeParts:
     counters: Counters = field(default_factory=Counters)
     seals: SealParts | None = None
     """None: the federation has no key, and whoever can write to link topics is believed."""
+    orders: OrderParts | None = None
+    """None: the federation has no order key, and its clients stay where they are."""

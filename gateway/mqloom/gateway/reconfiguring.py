@@ -13,6 +13,7 @@ from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import CodecChoice
 from mqloom.gateway.plain_interest import PlainInterest
+from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.subscribers import Standing
 
 if TYPE_CHECKING:
@@ -29,13 +30,22 @@ class Reconfigured:
     data: Sequence[str]
     keyring: Keyring | None = None
     """The federation's keys; whether it has any does not change while a gateway runs."""
+    orders: OrderParts | None = None
+    """With what clients are ordered, and where they find brokers."""
 
 
 def reconfigure(
     event: Reconfigured, parts: "NodeParts", contents: Contents, clients: Clients, plain: PlainInterest, now: float
 ) -> "NodeParts":
     """Let it hold; return the node's parts as they are then."""
-    changed = replace(parts, codecs=event.codecs, standing=event.standing, federate=event.federate, data=event.data)
+    changed = replace(
+        parts,
+        codecs=event.codecs,
+        standing=event.standing,
+        federate=event.federate,
+        data=event.data,
+        orders=event.orders,
+    )
     contents.change(event.codecs)
     clients.change(changed, event.standing, now)
     plain.change(event.data, event.federate, now)

@@ -7,10 +7,13 @@ import msgspec
 from msgspec import Struct
 
 from mqloom.core.ids import GatewayId
+from mqloom.gateway.configuration import BrokerTable
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.manager import LoadedPlugin
 
-RELOADED: Final = frozenset({"name", "data", "telemetry_s", "federate", "key_file"})
+RELOADED: Final = frozenset(
+    {"name", "data", "telemetry_s", "federate", "key_file", "client_host", "client_port", "client_tls"}
+)
 """Keys of [federation] and of the gateway's [[brokers]] that hold at once, as do [[codecs]] and [[subscriptions]]."""
 
 BUILT_IN: Final = {
@@ -32,10 +35,14 @@ def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list
     places += [f"brokers.{key} of {gateway}" for key in _differing(before.broker(gateway), mine)]
     others = {broker.id: broker for broker in before.brokers if broker.id != gateway}
     now = {broker.id: broker for broker in after.brokers if broker.id != gateway}
-    places += [f"brokers: {each}" for each in sorted({*others, *now}) if others.get(each) != now.get(each)]
+    places += [f"brokers: {each}" for each in sorted({*others, *now}) if _is_other(others.get(each), now.get(each))]
     if sorted(sorted(link.between) for link in before.links) != sorted(sorted(link.between) for link in after.links):
         places.append("links")
     return [*places, *_plugins(old, new)]
+
+
+def _is_other(old: BrokerTable | None, new: BrokerTable | None) -> bool:
+    return old is None or new is None or any(_differing(old, new))
 
 
 def _differing(old: Struct, new: Struct) -> Iterator[str]:

@@ -36,22 +36,18 @@ from mqloom.core.effects import (
 )
 from mqloom.core.errors import BrokerError, RecordError
 from mqloom.core.events import (
-    Asked,
     Event,
-    FramesReceived,
     InterestLearned,
     LocallyPublished,
     LocallyRefused,
-    Ordered,
     Parked,
     ParkedReceived,
     PlaceRead,
-    RecordReceived,
     RecordsRead,
     Started,
     Woke,
 )
-from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.ids import GatewayId
 from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.records import Status, decode_status, encode_status, is_of_earlier_run
 from mqloom.gateway.drivers.acquaintance import acquaint
@@ -61,7 +57,7 @@ from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
-from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, is_kept
+from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of, is_kept
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.node import Node
 from mqloom.gateway.reconfiguring import Reconfigured
@@ -184,7 +180,7 @@ class GatewayDriver:
             address=self._address,
             client_id=f"mqloom-{self._gateway}-control",
             clean_session=False,
-            subscriptions=control_subscriptions(self._gateway),
+            subscriptions=control_subscriptions(self._gateway, gives_orders=self.node.gives_orders),
             on_messages=self._received,
             on_up=self._own_up,
             on_down=lambda problem: None,
@@ -311,30 +307,20 @@ class GatewayDriver:
                 self._handle(event)
 
     def _event(self, kind: Kind, messages: Sequence[Received]) -> Event | None:
-        what, who, urgent = kind
-        if what == "record":  # only the last counts: a record is the whole wish
-            return RecordReceived(client=ClientId(who), data=messages[-1].payload)
-        if what == "question":  # likewise: who asks again waits for the last answer
-            return Asked(client=ClientId(who), data=messages[-1].payload)
-        if what == "order":
-            if messages[-1].retain:  # it would be carried out again at every start
-                self._refuse("order", f"of {who[:100]!r}, retained: orders are not; delete it")
-                return None
-            return Ordered(client=ClientId(who), data=messages[-1].payload)
+        what, who, _ = kind
+        if what in ("order", "answer") and messages[-1].retain:  # it would come again at every start
+            self._refuse(what, f"of {who[:100]!r}, retained: {what}s are not; delete it")
+            return None
         if what == "status":
             self._own_status(messages[-1])
-            return None
-        if what == "place":
+        elif what == "place":
             self._place = messages[-1].payload  # read once, before our own status
-            return None
-        if what == "link":
+        elif what == "link":
             self._spoke(GatewayId(who))
-            frames = tuple(each.payload for each in messages)
-            return FramesReceived(sender=GatewayId(who), frames=frames, urgent=urgent)
-        if what == "malformed":
+        elif what == "malformed":
             for _ in messages:
                 self._refuse("malformed", f"{who}; names in topics are percent-encoded, as in sub/my%20client")
-        return None
+        return event_of(kind, messages)
 
     def _spoke(self, peer: GatewayId) -> None:
         """Somebody wrote as this gateway; in a federation with a key the node says (Heard) whether it was that one."""
