@@ -3,7 +3,7 @@
 import pytest
 
 from mqloom.core.ids import Conversation, GatewayId, SubscriptionKey
-from mqloom.core.limits import FLUSH_DEADLINE_S
+from mqloom.core.limits import FLUSH_AGAIN_S, FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed, Message
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack
@@ -188,9 +188,80 @@ def test_a_lost_neighbours_questions_are_moot_and_nobody_waits_for_its_answers()
     ours.flushes.answered(C, Flushed(A, 1, 1), 0.0)
     ours.flushes.answered(C, Flushed(B, 1, 1), 0.0)
     ours.flushes.lose(B, 0.0)
-    assert ours.told() == {A: [Flushed(A, 1, 1)]}
+    assert ours.told() == {A: [Flushed(A, 1, 1, complete=False)]}
     ours.flushes.answered(A, Flushed(B, 1, 1), 0.0)
     assert ours.told() == {}
+
+
+# ---- those that have only moved away -----------------------------------------------------------------------------
+
+
+def test_with_patience_it_ends_behind_a_wave_that_reached_everybody() -> None:
+    ours = waves()
+    ours.flushes.lose(C, 0.0)
+    ours.flushes.close([key(1)], 0.0, patient_until=60.0)
+    ours.flushes.close([key(2)], 0.0)
+    ours.flushes.check()
+    for number, at in ((1, 0.1), (2, 1.2)):  # the second wave is for those that came meanwhile, and the impatient
+        for neighbour in (A, B):
+            ours.flushes.answered(neighbour, Flushed(US, 1, number), at)
+    assert ours.flushes.finished() == [key(2)]
+    ours.flushes.check()
+    ours.told()
+    ours.flushes.reach(C)
+    assert ours.flushes.deadline is not None
+    ours.flushes.wake(ours.flushes.deadline)
+    assert ours.told() == each("ABC", [Flush(US, 1, 3)])
+    for neighbour in (A, B, C):
+        assert ours.flushes.finished() == []
+        ours.flushes.answered(neighbour, Flushed(US, 1, 3), 3.0)
+    assert ours.flushes.finished() == [key(1)]
+    assert ours.flushes.deadline is None
+    ours.flushes.check()
+
+
+def test_with_patience_an_answer_that_is_not_complete_is_asked_for_again() -> None:
+    ours = waves()
+    ours.flushes.close([key(1)], 0.0, patient_until=60.0)
+    for neighbour in (A, B, C):
+        ours.flushes.answered(neighbour, Flushed(US, 1, 1, complete=neighbour != B), 0.1)
+    assert ours.flushes.finished() == []
+    ours.flushes.wake(0.1 + FLUSH_AGAIN_S)
+    for neighbour in (A, B, C):
+        ours.flushes.answered(neighbour, Flushed(US, 1, 2), 2.0)
+    assert ours.flushes.finished() == [key(1)]
+
+
+def test_patience_ends() -> None:
+    ours = waves()
+    ours.flushes.lose(A, 0.0)
+    ours.flushes.close([key(1)], 0.0, patient_until=60.0)
+    now = 0.0
+    while now < 60.0:
+        assert ours.flushes.finished() == []
+        ours.flushes.answered(B, Flushed(US, 1, ours.flushes.came), now)
+        ours.flushes.answered(C, Flushed(US, 1, ours.flushes.came), now)
+        assert ours.flushes.deadline is not None
+        now = ours.flushes.deadline
+        ours.flushes.wake(now)
+    ours.flushes.answered(B, Flushed(US, 1, ours.flushes.came), now)
+    ours.flushes.answered(C, Flushed(US, 1, ours.flushes.came), now)
+    assert ours.flushes.finished() == [key(1)]
+
+
+def test_what_is_passed_on_is_complete_if_everybody_was_there() -> None:
+    ours = waves()
+    ours.flushes.lose(C, 0.0)
+    ours.flushes.passed(A, Flush(FAR, 1, 1))
+    ours.told()
+    ours.flushes.answered(B, Flushed(FAR, 1, 1), 0.0)
+    assert ours.told() == {A: [Flushed(FAR, 1, 1, complete=False)]}
+    ours.flushes.reach(C)
+    ours.flushes.passed(A, Flush(FAR, 1, 2))
+    for neighbour in (B, C):
+        ours.told()
+        ours.flushes.answered(neighbour, Flushed(FAR, 1, 2), 0.0)
+    assert ours.told() == {A: [Flushed(FAR, 1, 2)]}
 
 
 def test_past_the_bound_the_oldest_wave_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,6 +250,15 @@ ENDING_MAX: Final = 2_000
 FLUSH_DEADLINE_S: Final = 10.0
 """How long an unsubscription waits for publications under way before it is carried out anyway."""
 
+FLUSH_AGAIN_S: Final = 1.0
+"""After what time the next wave is sent for a client that moves away, if one has not reached everybody."""
+
+LEAVING_S: Final = 600.0
+"""How long a client that moves away is served until a wave has reached everybody; then that ends anyway, counted."""
+
+POINTERS_MAX: Final = 100_000
+"""Clients that have moved away and left word where they are; past that the oldest word is deleted."""
+
 PATH_MAX: Final = 64
 """Gateways on the path of a move."""
 

@@ -69,11 +69,15 @@ class Flush(Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 
 class Flushed(Struct, frozen=True, array_like=True, tag=8, gc=False):
-    """Everybody behind the sender has answered that Flush: what entered there before it has been sent already."""
+    """Everybody behind the sender has answered that Flush: what entered there before it has been sent already.
+
+    Not complete: everybody in reach.
+    """
 
     gateway: GatewayName
     epoch: Number
     number: Number
+    complete: bool = True
 
 
 class Control(Struct, frozen=True, array_like=True, tag=9, gc=False):

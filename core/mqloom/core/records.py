@@ -27,6 +27,7 @@ from mqloom.core.publication import Publication
 
 Name = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 Format = Literal["plain", "frame"]
+OptionalGateway = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
 
 
 class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,11 +50,22 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     lease_s: Annotated[float, Meta(ge=0, le=86_400 * 366)] = 0
     token: Annotated[str, Meta(max_length=TOKEN_LENGTH_MAX)] = ""
     """What the client shows to admission; it goes nowhere else."""
+    incarnation: Annotated[str, Meta(max_length=ID_LENGTH_MAX)] = ""
+    """Drawn at each start of the client: an order names it."""
+    moving_to: OptionalGateway = ""
+    """The client may have a session there, too. This and the next three are for later lives of its own."""
+    leaving_to: OptionalGateway = ""
+    """The client is served there: these end behind all that is under way to them, and then it is told `ended`."""
+    moved_to: OptionalGateway = ""
+    """The client is there, and has no subscriptions here."""
+    moved_from: OptionalGateway = ""
+    """The client may have a session there, too."""
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a gateway says of one subscription (`name`), or of a whole record that cannot be read (no name).
+    """What a gateway says of one subscription (`name`), or of a whole record (no name).
 
+    That is `refused` if it cannot be read, and `ended` if the client moves away and has got all that was under way.
     Partly established: every gateway in reach routes for it, but some are not; it is said again when all do.
     """
 

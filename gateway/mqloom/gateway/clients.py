@@ -1,6 +1,10 @@
 """The way of a client's subscriptions: from its record into the table, and out of it behind what is under way.
 
 Whatever becomes of one the client is told: established, refused with a reason, ended.
+
+A client that is served by another gateway already, and only moves away (`leaving_to`), still names its subscriptions:
+if we have restarted meanwhile they begin once more, so that what is under way to them is not lost. They end behind a
+wave that has reached everybody; then the client is told, without a name, that all have ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +17,7 @@ from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import FilterError, RecordError, TopicError
 from mqloom.core.events import BrokerKnown
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
-from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, RECORDS_PER_S
+from mqloom.core.limits import CLIENTS_MAX, ENDING_MAX, ID_LENGTH_MAX, LEAVING_S, RECORDS_PER_S
 from mqloom.core.records import Answer, Record, Wish, decode_record, encode_answer, encode_record
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.flushes import Flushes
@@ -21,6 +25,7 @@ from mqloom.gateway.interfaces import RecordRequest, SubscribeRequest
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.mirror import Mirror
 from mqloom.gateway.pace import Pace
+from mqloom.gateway.pointers import Pointers
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.subscribers import Standing, Subscribers
 
@@ -76,6 +81,8 @@ class Clients:
         self._mirror = Mirror(terms.gateway, journal)
         self._number = 0
         self._standing: dict[Standing, SubscriptionKey] = {}
+        self._leaving: set[ClientId] = set()
+        self._pointers = Pointers()
         self._effects: list[PublishLocally] = []
 
     def record(self, client: ClientId, data: bytes, now: float) -> None:
@@ -83,21 +90,52 @@ class Clients:
         record = None if self._is_hurried(client, now) else self._admitted(client, data, now)
         if record is None:
             return
+        self._point(client, record, now)
         if not data:
             self._mirror.note(client, b"")
             self._end(self._subscribers.keys_of(client), now)
             return
         self._mirror.note(client, encode_record(replace(record, token="")) if record.token else data)
+        if record.leaving_to and client in self._leaving:
+            return
         difference = self._subscribers.compare(client, record, now)
         for name, wish in difference.begin.items():
             self._begin(client, name, wish, now)
         self._end(difference.end, now)
+        if record.leaving_to:
+            self._leave(client, now)
+            return
         self._subscribers.discard_idle(client)
         for key in difference.stay:
             complete = self._routes.standing_of(key)
             if complete is not None:
                 name = self._subscribers.owner(key).name
                 self._answer(client, Answer(answer="established", name=name, partly=not complete))
+
+    def _point(self, client: ClientId, record: Record, now: float) -> None:
+        """Know for how long what a client that moves wrote is to stay on our broker."""
+        if not record.leaving_to:
+            self._leaving.discard(client)
+        if (record.leaving_to or record.moved_to) and record.lease_s:
+            self._pointers.note(client, now + record.lease_s)
+        else:
+            self._pointers.forget(client)
+
+    def _leave(self, client: ClientId, now: float) -> None:
+        """Let all that a client has end, with patience; nobody else will ask for it once more."""
+        keys = self._subscribers.keys_of(client)
+        for key in keys:
+            self._subscribers.end(key)
+        self._leaving.add(client)
+        self._flushes.close(keys, now, patient_until=now + LEAVING_S)
+        self._subscribers.discard_idle(client)
+        self._answer_left(client)
+
+    def _answer_left(self, client: ClientId) -> None:
+        """Tell a client that moves away that it has got all that was under way, if it has."""
+        if client in self._leaving and client not in self._subscribers:
+            self._leaving.discard(client)
+            self._answer(client, Answer(answer="ended"))
 
     def _is_hurried(self, client: ClientId, now: float) -> bool:
         """Whether a client writes more records than we read; it is told so once, until it has waited."""
@@ -183,10 +221,15 @@ class Clients:
             keys = self._subscribers.keys_of(client)
             self._journal.counters.add("subscriptions_expired", amount=len(keys))
             self._end(keys, now)
-            self._mirror.note(client, b"")
-            # Its record would be replayed to us after a restart, and live once more.
-            topic = layout.record(self._terms.gateway, client)
-            self._effects.append(PublishLocally(topic=topic, payload=b"", retain=True))
+            self._delete(client)
+        for client in self._pointers.expired(now):
+            self._delete(client)
+
+    def _delete(self, client: ClientId) -> None:
+        """Delete a client's record: it would be replayed to us after a restart, and live once more."""
+        self._mirror.note(client, b"")
+        topic = layout.record(self._terms.gateway, client)
+        self._effects.append(PublishLocally(topic=topic, payload=b"", retain=True))
 
     def tend(self) -> None:
         """Forget what has ended, and tell what is established."""
@@ -207,8 +250,9 @@ class Clients:
 
     @property
     def deadline(self) -> float | None:
-        """When `drain` must be called."""
-        return self._mirror.deadline
+        """When `expire` and `drain` must be called."""
+        deadlines = [at for at in (self._mirror.deadline, self._pointers.deadline) if at is not None]
+        return min(deadlines, default=None)
 
     def next_key(self) -> SubscriptionKey:
         """Return a key that no subscription of ours has had."""
@@ -228,6 +272,8 @@ class Clients:
             # Else nobody is to be told, or another has taken its place.
             if owner.client is not None and not self._subscribers.has(owner.client, owner.name):
                 self._answer(owner.client, Answer(answer="ended", name=owner.name))
+            if owner.client is not None:
+                self._answer_left(owner.client)
 
     def _answer_established(self) -> None:
         for key, complete in self._routes.established_here():

@@ -15,7 +15,9 @@ leaf answers at once, and its answer must go the way of what it held, behind tha
 kept that the link has changed (`hold`) waits until it has.
 
 One wave is under way per gateway; unsubscriptions that come meanwhile share the next one. A neighbour that is lost is
-not waited for, and after FLUSH_DEADLINE_S nobody is.
+not waited for, and after FLUSH_DEADLINE_S nobody is; but then the answer is not complete. For a subscriber that has
+only moved away that is not enough: what waits behind a broken link may be for it alone. So it has *patience*: until
+that is over there is another wave after each that was not complete.
 """
 
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqloom.core.ids import GatewayId, SubscriptionKey
-from mqloom.core.limits import FLUSH_DEADLINE_S
+from mqloom.core.limits import FLUSH_AGAIN_S, FLUSH_DEADLINE_S
 from mqloom.core.messages import Flush, Flushed
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
@@ -46,6 +48,8 @@ class _Wave:
     number: int
     epoch: int
     waiting: set[GatewayId]
+    complete: bool
+    """Whether nobody was, or is, out of reach."""
     marks: dict[GatewayId, int] | None = None
     """None as long as somebody has not answered: what comes from there before the answer counts too."""
 
@@ -75,14 +79,19 @@ class Flushes:
         self._closing: list[SubscriptionKey] = []  # behind the wave under way
         self._next: list[SubscriptionKey] = []  # behind the one after
         self._done: list[SubscriptionKey] = []
+        self._patience: dict[SubscriptionKey, float] = {}
+        self._again: list[SubscriptionKey] = []  # behind the wave that begins at `_again_at`
+        self._again_at: float | None = None
         self._relayed: dict[_Name, _Wave] = {}
         self._held: list[tuple[GatewayId, Flush]] | None = None
         self.came = 0
         """How many waves have begun here, or come by."""
 
-    def close(self, keys: Sequence[SubscriptionKey], now: float) -> None:
-        """Let subscriptions end behind a wave; `finished` names them when it has come back."""
+    def close(self, keys: Sequence[SubscriptionKey], now: float, patient_until: float | None = None) -> None:
+        """Let subscriptions end behind a wave, with patience behind a complete one; `finished` then names them."""
         if keys:
+            if patient_until is not None:
+                self._patience.update(dict.fromkeys(keys, patient_until))
             self._next.extend(keys)
             self._begin(now)
 
@@ -98,11 +107,11 @@ class Flushes:
         if self._is_here_already(sender, flush):
             self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
             return
-        wave = _Wave(sender, flush.number, flush.epoch, self._targets(sender))
+        wave = self._wave(sender, flush.number, flush.epoch)
         name = (flush.gateway, sender if sender == self._overlay.joining else None)
         self._relayed.pop(name, None)
         if self._is_done(wave):
-            self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number)])
+            self._outbox.post(sender, [Flushed(flush.gateway, flush.epoch, flush.number, wave.complete)])
             return
         if len(self._relayed) >= RELAYS_MAX:
             del self._relayed[next(iter(self._relayed))]
@@ -117,6 +126,7 @@ class Flushes:
         for wave in waves:
             if wave is not None and (wave.epoch, wave.number) == (flushed.epoch, flushed.number):
                 wave.waiting.discard(sender)
+                wave.complete = wave.complete and flushed.complete
         self._settle(now)
 
     def hold(self) -> None:
@@ -152,17 +162,24 @@ class Flushes:
         self._reachable.discard(neighbour)
         self._relayed = {name: wave for name, wave in self._relayed.items() if wave.asked_by != neighbour}
         for wave in (self._own, *self._relayed.values()):
-            if wave is not None:
+            if wave is not None and neighbour in wave.waiting:
                 wave.waiting.discard(neighbour)
+                wave.complete = False
         self._settle(now)
 
     def wake(self, now: float) -> None:
-        """Carry out what waited too long."""
+        """Carry out what waited too long, and begin what is to be tried again."""
+        if self._again_at is not None and now >= self._again_at:
+            self._again_at = None
+            again, self._again = self._again, []
+            self._next.extend(again)
+            self._begin(now)
         if self._own is not None and self._deadline is not None and now >= self._deadline:
             missing = ", ".join(sorted(self._own.waiting))
             text = f"no answer from {missing} in {FLUSH_DEADLINE_S:g} s: unsubscribed anyway"
             self._journal.refuse("flushes_expired", "deadline", text)
             self._own.waiting.clear()
+            self._own.complete = False
             self._settle(now)
 
     def finished(self) -> list[SubscriptionKey]:
@@ -173,7 +190,8 @@ class Flushes:
     @property
     def deadline(self) -> float | None:
         """When `wake` must be called."""
-        return self._deadline
+        deadlines = [at for at in (self._deadline, self._again_at) if at is not None]
+        return min(deadlines, default=None)
 
     @property
     def is_calm(self) -> bool:
@@ -186,6 +204,8 @@ class Flushes:
         assert not any(self._is_done(wave) for wave in self._relayed.values())
         assert self._own is not None or not (self._closing or (self._next and self._held is None))
         assert (self._own is None) == (self._deadline is None)
+        assert bool(self._again) == (self._again_at is not None)
+        assert self._patience.keys() <= {*self._closing, *self._next, *self._again}
 
     def _begin(self, now: float) -> None:
         if self._own is not None or not self._next or self._held is not None:
@@ -193,7 +213,7 @@ class Flushes:
         self.came += 1
         self._number += 1
         self._closing, self._next = self._next, []
-        self._own = _Wave(None, self._number, self._epoch, self._targets(None))
+        self._own = self._wave(None, self._number, self._epoch)
         self._deadline = now + FLUSH_DEADLINE_S
         for target in self._overlay.spread(None):
             if target in self._own.waiting:
@@ -205,13 +225,30 @@ class Flushes:
         for name in [name for name, wave in self._relayed.items() if self._is_done(wave)]:
             wave = self._relayed.pop(name)
             assert wave.asked_by is not None
-            self._outbox.post(wave.asked_by, [Flushed(name[0], wave.epoch, wave.number)])
+            self._outbox.post(wave.asked_by, [Flushed(name[0], wave.epoch, wave.number, wave.complete)])
         if self._own is not None and not self._own.waiting:
-            self._done += self._closing
-            self._closing = []
+            self._conclude(self._own, now)
             self._own = None
             self._deadline = None
             self._begin(now)
+
+    def _conclude(self, wave: _Wave, now: float) -> None:
+        """Our wave has come back: what waited for it is done, or has patience."""
+        closing, self._closing = self._closing, []
+        for key in closing:
+            patient_until = self._patience.get(key)
+            if wave.complete or patient_until is None or now >= patient_until:
+                if patient_until is not None:
+                    del self._patience[key]
+                    if not wave.complete:
+                        self._journal.refuse(
+                            "flushes_expired", "patience", "a client has left while some were out of reach"
+                        )
+                self._done.append(key)
+            else:
+                self._again.append(key)
+        if self._again and self._again_at is None:
+            self._again_at = now + FLUSH_AGAIN_S
 
     def _is_done(self, wave: _Wave) -> bool:
         if wave.waiting:
@@ -233,5 +270,7 @@ class Flushes:
     def _waves_of(self, gateway: GatewayId) -> list[_Wave]:
         return [wave for (origin, _), wave in self._relayed.items() if origin == gateway]
 
-    def _targets(self, source: GatewayId | None) -> set[GatewayId]:
-        return {target for target in self._overlay.spread(source) if target in self._reachable}
+    def _wave(self, asked_by: GatewayId | None, number: int, epoch: int) -> _Wave:
+        everybody = self._overlay.spread(asked_by)
+        targets = {target for target in everybody if target in self._reachable}
+        return _Wave(asked_by, number, epoch, targets, complete=len(targets) == len(set(everybody)))

@@ -43,6 +43,7 @@ class _Client:
     format: Format
     qos: int
     lease_until: float | None
+    incarnation: str
     wishes: dict[str, tuple[Wish, SubscriptionKey]] = field(default_factory=dict)
     keys: int = 0  # subscriptions that still deliver, those that are ending included
 
@@ -80,8 +81,8 @@ class Subscribers:
         known = self._clients.get(client)
         if known is None:
             out = layout.out(self._gateway, client)
-            known = self._clients[client] = _Client(out, record.format, record.qos, None)
-        known.format, known.qos = record.format, record.qos
+            known = self._clients[client] = _Client(out, record.format, record.qos, None, record.incarnation)
+        known.format, known.qos, known.incarnation = record.format, record.qos, record.incarnation
         known.lease_until = now + record.lease_s if record.lease_s else None
         if known.lease_until is not None:
             self._note_lease(client, known.lease_until)
@@ -147,6 +148,11 @@ class Subscribers:
     def has(self, client: ClientId, name: str) -> bool:
         """Whether a client has a subscription of that name that is not ending."""
         return client in self._clients and name in self._clients[client].wishes
+
+    def incarnation(self, client: ClientId) -> str:
+        """Return which start of a client wrote its record; nothing if it does not say, or is none of ours."""
+        known = self._clients.get(client)
+        return known.incarnation if known is not None else ""
 
     def ending(self, client: ClientId) -> int:
         """How many subscriptions of a client only wait to be forgotten."""
