@@ -15,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import command_sub
 from mqloom.client.connecting import Connection
+from mqloom.client.names import wish_name
 from mqloom.client.vocabulary import Deliver, Tell
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
@@ -361,6 +362,6 @@ def test_one_publication_is_one_line_whatever_is_in_it(as_json: bool, capsys: py
 
 
 def test_two_long_filters_have_two_names_within_bounds() -> None:
-    names = {command_sub._name(Wish(topics="a" * 200, where=f"x = {number}")) for number in range(10)}
+    names = {wish_name(Wish(topics="a" * 200, where=f"x = {number}")) for number in range(10)}
     assert len(names) == 10
     assert all(len(name) <= ID_LENGTH_MAX for name in names)

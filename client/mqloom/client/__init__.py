@@ -1,1 +1,11 @@
-"""The client's side: a subscriber's core without IO, the driver around it, and the commands `mqloom sub` and `pub`."""
+"""The client's side: paho's client with subscriptions by content in a federation, and `mqloom sub` and `mqloom pub`.
+
+`Client` stands where `paho.mqtt.client.Client` stood. Around it: a subscriber's core without IO, and drivers.
+"""
+
+from mqloom.client.client import Client
+from mqloom.client.federation import Federation
+from mqloom.client.shim import Stats
+from mqloom.core.records import Wish
+
+__all__ = ["Client", "Federation", "Stats", "Wish"]

@@ -6,7 +6,6 @@ Ctrl-C, after `--count` publications, or after `--seconds`.
 
 import argparse
 import base64
-import hashlib
 import secrets
 import sys
 
@@ -14,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, json
 
 from mqloom.client.connecting import Connection, Drive
 from mqloom.client.login import add_connection_options, login_of
+from mqloom.client.names import wish_name
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import Deliver, Note, Tell
 from mqloom.core.command_numbers import positive_number, whole_number
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise LocalError(f"--client: more than {ID_LENGTH_MAX} characters")
     gateway = GatewayId(arguments.gateway) if arguments.gateway else None
     subscriber = Subscriber(
-        ClientId(client), {_name(wish): wish}, qos=arguments.qos, gateway=gateway, token=arguments.token
+        ClientId(client), {wish_name(wish): wish}, qos=arguments.qos, gateway=gateway, token=arguments.token
     )
     screen = Screen(wish, count=arguments.count, as_json=arguments.json)
     # A killed client comes back to its session only if it has a name of its own: else it would be left to the broker.
@@ -171,15 +171,6 @@ def _json_line(delivery: Deliver) -> str:
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {9: "\t", 10: "\\n", 13: "\\r"}
 """Line ends would look like further publications, and a terminal obeys the others."""
-
-
-def _name(wish: Wish) -> str:
-    """Return a name that another filter does not have: what still comes for an earlier one is then told apart."""
-    name = f"{wish.topics} WHERE {wish.where}" if wish.where else wish.topics
-    if len(name) <= ID_LENGTH_MAX:
-        return name
-    digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
-    return f"{name[: ID_LENGTH_MAX - len(digest) - 1]} {digest}"
 
 
 def _say(text: str) -> None:

@@ -5,6 +5,9 @@ from typing import Final
 LEASE_S: Final = 60.0
 """For how long the gateway keeps the subscriptions of a client that has gone without a word; renewed at a third."""
 
+SESSION_LEASE_S: Final = 86_400.0
+"""The same for a client whose session its broker keeps: for so long what matches is kept there, too."""
+
 LOOK_S: Final = 1.0
 """How long a gateway's status may take to come by itself; then we look who the gateway here is, and ask for its own."""
 

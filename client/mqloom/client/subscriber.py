@@ -361,7 +361,7 @@ class Subscriber:
             self._end(Finished())
         elif self.state is State.FINDING:
             problem = f"no gateway answers at this broker: nothing alive on {self._statuses} within {FIND_S:g} s"
-            self._fail(f"{problem}; is `mqloom gateway` running beside it?")
+            self._fail(f"{problem}; is `mqloom gateway` running beside it, and may we read that topic?")
         else:
             problem = f"the gateway {self.gateway} has answered nothing within {ANSWER_S:g} s"
             self._fail(f"{problem}, although its status says that it is alive")

@@ -1,0 +1,248 @@
+"""The client that applications use: paho's, and with `federation` set, subscriptions by content in a federation."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, LogLevel, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from mqloom.client.asking import QOS_MAX, Topics, asked, check_same_place, wish_of
+from mqloom.client.federation import Federation, federation_of
+from mqloom.client.names import wish_name
+from mqloom.client.receipts import PACKET_IDS
+from mqloom.client.shim import Shim, Stats
+from mqloom.client.vocabulary import WishAdded, WishRemoved
+from mqloom.client.wanted import Wanted
+from mqloom.client.wired import Wired
+from mqloom.core.errors import LocalError
+from mqloom.core.limits import RECORD_SUBSCRIPTIONS_MAX
+from mqloom.core.records import Wish
+
+OnEstablished = Callable[["Client", Any, Wish, bool], None]
+"""Called with the client, the user data, the subscription, and whether some gateways are still out of reach."""
+
+OnRefused = Callable[["Client", Any, Wish, str], None]
+"""Called with the client, the user data, the subscription, and the problem."""
+
+
+class Client(Wired):
+    """paho's Client, with the same constructor, methods, callbacks, exceptions and threads.
+
+    Without `federation` it is that, to the byte. With it (True, a Federation, or MQLOOM_FEDERATION=1 in the
+    environment) `subscribe` is for the whole federation of brokers and takes a filter on the content. Raises as paho
+    does, and LocalError for an environment or a Federation that makes no sense.
+    """
+
+    def __init__(  # noqa: PLR0913 - paho's arguments, and one more
+        self,
+        callback_api_version: CallbackAPIVersion = CallbackAPIVersion.VERSION1,
+        client_id: str | None = "",
+        clean_session: bool | None = None,
+        userdata: Any = None,
+        protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv311,
+        transport: Literal["tcp", "websockets", "unix"] = "tcp",
+        reconnect_on_failure: bool = True,
+        manual_ack: bool = False,
+        *,
+        federation: bool | Federation | None = None,
+    ) -> None:
+        super().__init__(
+            callback_api_version,
+            client_id,
+            clean_session,
+            userdata,
+            protocol,
+            transport,
+            reconnect_on_failure,
+            manual_ack,
+        )
+        self._on_established: OnEstablished | None = None
+        self._on_refused: OnRefused | None = None
+        self._federation = federation
+        self._shim: Shim | None = None
+        settings = federation_of(federation)
+        if settings is not None:
+            self._shim = Shim(self, settings, self._client_id.decode(), self._is_kept)
+            self._shim.acknowledges_itself = manual_ack
+        self.wire(self._shim)
+
+    def reinitialise(self, client_id: str = "", clean_session: bool = True, userdata: Any = None) -> None:
+        """Begin anew, as paho does; a client that is in the federation stays in it."""
+        federation = self._federation
+        self._reset_sockets()
+        Client.__init__(self, self.callback_api_version, client_id, clean_session, userdata, federation=federation)
+
+    # ---- what is new ---------------------------------------------------------------------------------------------
+
+    @property
+    def broker(self) -> str | None:
+        """The name, in the federation, of the broker that serves us; None before its gateway was found."""
+        return None if self._shim is None else self._shim.broker
+
+    def stats(self) -> Stats:
+        """Return how much has come from the federation; raises LocalError without one."""
+        return self._in_federation("stats()").stats()
+
+    @property
+    def on_established(self) -> OnEstablished | None:
+        """Called when every gateway in reach routes for a subscription: `(client, userdata, wish, partly)`.
+
+        With `partly` some are out of reach; it is called again when all do.
+        """
+        return self._on_established
+
+    @on_established.setter
+    def on_established(self, callback: OnEstablished | None) -> None:
+        with self._callback_mutex:
+            self._on_established = callback
+
+    @property
+    def on_refused(self) -> OnRefused | None:
+        """Called when a subscription is refused, or no gateway answers: `(client, userdata, wish, problem)`.
+
+        In the second case it is asked for again as soon as a gateway answers.
+        """
+        return self._on_refused
+
+    @on_refused.setter
+    def on_refused(self, callback: OnRefused | None) -> None:
+        with self._callback_mutex:
+            self._on_refused = callback
+
+    # ---- paho's calls that mean more -----------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topic: Topics,
+        qos: int = 0,
+        options: SubscribeOptions | None = None,
+        properties: Properties | None = None,
+        *,
+        where: str = "",
+        local: bool = False,
+    ) -> tuple[MQTTErrorCode, int | None]:
+        """Subscribe as paho does; in a federation on all its brokers, to what matches `where`, unless `local`.
+
+        on_subscribe is then called when the gateway has answered for each topic. Raises as paho does, and FilterError
+        or TopicError for a mistake in what is asked for, LocalError for `where` without a federation.
+        """
+        if where or self._shim is not None:
+            found = asked(topic, qos, options, self._protocol)
+            local = local or check_same_place(found)
+            if where and local:
+                raise LocalError("subscribe(): where= is for the federation, and a local subscription is not in it")
+            if not local:
+                return self._subscribe_all(
+                    [Wanted(wish_of(each, where, properties), min(each.qos, QOS_MAX)) for each in found]
+                )
+        return super().subscribe(topic, qos, options, properties)
+
+    def unsubscribe(
+        self, topic: str | list[str], properties: Properties | None = None, *, where: str | None = None
+    ) -> tuple[MQTTErrorCode, int | None]:
+        """Unsubscribe as paho does; with `where`, from the one subscription with that filter on the content.
+
+        What was published before may still come, until on_unsubscribe is called. Raises as paho does.
+        """
+        if self._shim is None:
+            if where is not None:
+                self._in_federation("unsubscribe(where=)")
+            return super().unsubscribe(topic, properties)
+        topics = topic if isinstance(topic, list) else [topic]
+        names = [name for each in topics for name in self._shim.table.names_of(each, where)]
+        others = [each for each in topics if not self._shim.table.names_of(each, None)]
+        if not names:
+            return super().unsubscribe(topic, properties)
+        if others:
+            super().unsubscribe(others, properties)
+        if self._sock is None:
+            return MQTTErrorCode.MQTT_ERR_NO_CONN, None
+        mid = self._mid_generate()
+        self._shim.table.unsubscribing.begin(mid, names)
+        for name in names:
+            self._shim.request(WishRemoved(name=name))
+        return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
+
+    def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
+        """Disconnect as paho does; subscriptions in the federation end with a session that is not kept."""
+        if self._shim is not None:
+            self._shim.leave()
+        return super().disconnect(reasoncode, properties)
+
+    def ack(self, mid: int, qos: int) -> MQTTErrorCode:
+        """Acknowledge as paho does, what came from the federation too."""
+        if self._shim is None or mid <= PACKET_IDS:
+            return super().ack(mid, qos)
+        return self._shim.acknowledge(mid)
+
+    def manual_ack_set(self, on: bool) -> None:
+        """Let the application acknowledge by itself, or not, as paho does."""
+        super().manual_ack_set(on)
+        if self._shim is not None:
+            self._shim.acknowledges_itself = on
+
+    # ---- for the shim --------------------------------------------------------------------------------------------
+
+    def deliver(self, message: MQTTMessage) -> None:
+        """Call on_message, or the callbacks for its topic, as for any message; not for applications."""
+        PahoClient._handle_on_message(self, message)
+
+    def acknowledge(self, packet: int) -> MQTTErrorCode:
+        """Tell the broker that a message of QoS 1 has arrived; not for applications."""
+        return super().ack(packet, 1)
+
+    def tell_established(self, wish: Wish, *, partly: bool) -> None:
+        """Call on_established; not for applications."""
+        with self._callback_mutex:
+            callback = self._on_established
+        if callback is not None:
+            self._call("on_established", lambda: callback(self, self._userdata, wish, partly))
+
+    def tell_refused(self, wish: Wish, problem: str) -> None:
+        """Call on_refused; not for applications."""
+        with self._callback_mutex:
+            callback = self._on_refused
+        if callback is not None:
+            self._call("on_refused", lambda: callback(self, self._userdata, wish, problem))
+
+    def _call(self, name: str, callback: Callable[[], None]) -> None:
+        """Call back as paho does."""
+        with self._in_callback_mutex:
+            try:
+                callback()
+            except Exception as error:
+                self._easy_log(LogLevel.MQTT_LOG_ERR, "Caught exception in %s: %s", name, error)
+                if not self.suppress_exceptions:
+                    raise
+
+    def _subscribe_all(self, wanted: list[Wanted]) -> tuple[MQTTErrorCode, int | None]:
+        shim = self._in_federation("subscribe(where=)")
+        if self._sock is None:
+            return MQTTErrorCode.MQTT_ERR_NO_CONN, None
+        named = [(wish_name(each.wish), each) for each in wanted]
+        new = sum(shim.table.get(name) is None for name, _ in named)
+        if len(shim.table) + new > RECORD_SUBSCRIPTIONS_MAX:
+            raise LocalError(f"subscribe(): a client has at most {RECORD_SUBSCRIPTIONS_MAX} subscriptions")
+        mid = self._mid_generate()
+        shim.table.subscribing.begin(mid, [name for name, _ in named])
+        for name, each in named:
+            shim.table.add(name, each)
+            shim.request(WishAdded(name=name, wish=each.wish))
+        return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
+
+    def _in_federation(self, call: str) -> Shim:
+        if self._shim is None:
+            raise LocalError(
+                f"{call} needs a federation: make the client with federation=True, or set MQLOOM_FEDERATION=1"
+            )
+        return self._shim
+
+    def _is_kept(self) -> bool:
+        """Whether the broker keeps our session when the connection is gone."""
+        if self._protocol == MQTTProtocolVersion.MQTTv5:
+            return getattr(self._connect_properties, "SessionExpiryInterval", 0) > 0
+        return not self._clean_session

@@ -1,0 +1,78 @@
+"""Which messages of the broker are done with: an envelope is, when all in it has been given to the application.
+
+An envelope holds several publications. The broker is told that it has arrived only when the application has taken each
+one: when its callback has returned, or, if it acknowledges by itself, when it has. Should the connection be lost
+before, or the callback raise, the broker sends the same envelope again. Then what the application has is not given to
+it once more, what it has not is, and the acknowledgement goes out for the copy that came last.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqloom.client.vocabulary import Deliver
+
+PACKET_IDS: Final = 65_536
+"""Packet ids of MQTT are below; numbers of publications, by which an application acknowledges them, are not."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """One envelope: what of it is still to be given out, and how many of those given out are not acknowledged."""
+
+    envelope: bytes
+    packet: int
+    left: deque[Deliver] = field(default_factory=deque)
+    held: int = 0
+
+
+class Receipts:
+    """The envelopes of one connection that are not done with; the broker's window bounds how many."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, Receipt] = {}
+        self._holders: dict[int, Receipt] = {}
+        self._number = PACKET_IDS
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def arrived(self, envelope: bytes, packet: int, deliveries: Iterable[Deliver]) -> Receipt:
+        """An envelope has come, or come again; these of it are new."""
+        receipt = self._open.get(envelope)
+        if receipt is None:
+            receipt = self._open[envelope] = Receipt(envelope, packet)
+        receipt.packet = packet
+        receipt.left.extend(deliveries)
+        return receipt
+
+    def next_number(self) -> int:
+        """Return a number for a publication of QoS 1."""
+        self._number += 1
+        return self._number
+
+    def hold(self, receipt: Receipt, number: int) -> None:
+        """The application will acknowledge this one."""
+        receipt.held += 1
+        self._holders[number] = receipt
+
+    def release(self, number: int) -> Receipt | None:
+        """The application has acknowledged one; return its envelope if that is done with now."""
+        receipt = self._holders.pop(number, None)
+        if receipt is None:
+            return None
+        receipt.held -= 1
+        return self.settled(receipt)
+
+    def settled(self, receipt: Receipt) -> Receipt | None:
+        """Return an envelope if it is done with, and forget it then."""
+        if receipt.left or receipt.held:
+            return None
+        self._open.pop(receipt.envelope, None)
+        return receipt
+
+    def lost(self) -> None:
+        """The connection is gone: packet ids mean nothing any more, until the broker has sent the envelopes again."""
+        for receipt in self._open.values():
+            receipt.packet = 0

@@ -1,0 +1,94 @@
+"""What an application has subscribed to in the federation, and which of its calls still wait for an answer.
+
+A call of paho's `subscribe` has one packet id and can name several topics; its `on_subscribe` comes once, when there is
+an answer for each of them, with a code for each in their order.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqloom.core.records import Wish
+
+REFUSED: Final = 128
+"""The code of a subscription that failed, in every version of MQTT; below it is the QoS that is granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One subscription: its filters, and the QoS at which publications are given to the application."""
+
+    wish: Wish
+    qos: int
+
+
+@dataclass(slots=True)
+class _Call:
+    names: tuple[str, ...]
+    codes: dict[str, int] = field(default_factory=dict)
+
+
+class Calls:
+    """Calls of one kind that wait for answers, by their packet ids."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Call] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def begin(self, mid: int, names: Iterable[str]) -> None:
+        """A call was made."""
+        self._calls[mid] = _Call(tuple(names))
+
+    def answer(self, name: str, code: int) -> list[tuple[int, list[int]]]:
+        """There is an answer for a name; return the calls that have all of theirs now, each with its codes."""
+        complete = []
+        for mid, call in list(self._calls.items()):
+            if name in call.names:
+                call.codes.setdefault(name, code)
+            if len(call.codes) == len(set(call.names)):
+                complete.append((mid, [call.codes[each] for each in call.names]))
+        for mid, _ in complete:
+            del self._calls[mid]
+        return complete
+
+
+class Table:
+    """All that is wanted, by name."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, Wanted] = {}
+        self.subscribing = Calls()
+        self.unsubscribing = Calls()
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._wanted))
+
+    def add(self, name: str, wanted: Wanted) -> None:
+        """Take one in, instead of another of that name."""
+        self._wanted[name] = wanted
+
+    def get(self, name: str) -> Wanted | None:
+        """Return one, if it is there."""
+        return self._wanted.get(name)
+
+    def drop(self, name: str) -> None:
+        """One has ended."""
+        self._wanted.pop(name, None)
+
+    def names_of(self, topics: str, where: str | None) -> list[str]:
+        """Return the names of the subscriptions to these topics; with a filter on the content, of that one only."""
+        found = [(name, each.wish) for name, each in list(self._wanted.items()) if each.wish.topics == topics]
+        return [name for name, wish in found if where is None or wish.where == where]
+
+    def qos_for(self, names: Sequence[str], published: int) -> int:
+        """Return at which QoS a publication is given out: that of the call, but never above what it was published at.
+
+        One that comes for a subscription of an earlier life of the program keeps its own.
+        """
+        asked = [self._wanted[name].qos for name in names if name in self._wanted]
+        return min(published, max(asked)) if asked else published

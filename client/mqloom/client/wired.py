@@ -1,0 +1,233 @@
+"""A paho client with ears: it tells a listener what MQLoom's own topics bring, and keeps that traffic from callbacks.
+
+Without a listener it is paho's client and nothing else. With one, everything happens in the thread that runs paho's
+loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `loop_read`, `loop_write` and `loop_misc`:
+
+    the broker accepted the connection     `connected`, before on_connect is called
+    the connection is gone                 `lost`
+    a message on one of MQLoom's topics    `received`; paho acknowledges it when that has returned
+    anything, or nothing for a second      `turn`: whatever is due is done
+
+What MQLoom sends goes through `order`: effects leave in their order, and behind a Subscribe only when the broker has
+confirmed it. Packet ids of these are ours: no callback of the application hears of them.
+
+Of paho's client this uses what is not in its documentation: the handlers of packets, `_sock_close`, `_loop`, and the
+pair of sockets by which its loop is woken. paho's own tests, run with this class, say whether they are what they were.
+"""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+
+from mqloom.client.vocabulary import Publish, Subscribe
+from mqloom.core.layout import ROOT
+
+OURS: Final = f"{ROOT}/"
+"""What all of MQLoom's topics begin with."""
+
+FAILURE: Final = 0x80
+"""Codes of a SUBACK from here on say no."""
+
+
+class Listener(Protocol):
+    """Who is told what happens on a connection."""
+
+    def connected(self, *, resumed: bool) -> None:
+        """The broker has accepted us; and had kept our session, or had not."""
+        ...
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        ...
+
+    def received(self, message: MQTTMessage) -> None:
+        """A message has come on one of MQLoom's topics."""
+        ...
+
+    def barred(self, topic: str) -> None:
+        """The broker does not let us subscribe to this topic."""
+        ...
+
+    def turn(self) -> None:
+        """Do whatever is due."""
+        ...
+
+    def patience(self, timeout: float) -> float:
+        """Return how long the loop may wait for the network, at most this."""
+        ...
+
+
+class Wired(PahoClient):
+    """paho's client, with a listener or without."""
+
+    _listener: Listener | None = None
+
+    def wire(self, listener: Listener | None) -> None:
+        """Take a listener, once, before anything is connected."""
+        self._listener = listener
+        self._orders: deque[Subscribe | Publish] = deque()
+        self._orders_lock = threading.RLock()
+        self._awaited: tuple[int, str] | None = None  # the packet id, and the topic, that the broker is to confirm
+        self._barred = False
+        self._our_publishes: set[int] = set()
+
+    # ---- what MQLoom sends ---------------------------------------------------------------------------------------
+
+    def order(self, effect: Subscribe | Publish) -> None:
+        """Send something behind all that was ordered before; what a lost connection takes with it is not sent again."""
+        with self._orders_lock:
+            self._orders.append(effect)
+            self._pump()
+
+    def forget_orders(self) -> None:
+        """Leave out what was not sent yet: the connection is gone, or about to be."""
+        with self._orders_lock:
+            self._orders.clear()
+            self._awaited = None
+            self._barred = False
+
+    def _pump(self) -> None:
+        with self._orders_lock:
+            while self._orders and self._awaited is None and self.is_connected():
+                if not self._send(self._orders[0]):
+                    return
+                self._orders.popleft()
+
+    def _send(self, effect: Subscribe | Publish) -> bool:
+        """Send one; return whether it could be. paho's queues may be full, and then it is tried again."""
+        if isinstance(effect, Subscribe):
+            result, mid = super().subscribe(effect.topic, effect.qos)
+            if result == MQTTErrorCode.MQTT_ERR_SUCCESS and mid is not None:
+                self._awaited = mid, effect.topic
+            return self._awaited is not None
+        return self._barred or self.publish_ours(effect)
+
+    def publish_ours(self, effect: Publish) -> bool:
+        """Publish now; return whether it could be."""
+        info = super().publish(effect.topic, effect.payload, effect.qos, effect.retain)
+        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            return False
+        if effect.qos:
+            self._our_publishes.add(info.mid)
+        return True
+
+    # ---- what paho's loop calls ----------------------------------------------------------------------------------
+
+    def _handle_connack(self) -> MQTTErrorCode:
+        packet = self._in_packet["packet"]
+        if self._listener is not None and len(packet) >= 2 and packet[1] == 0:
+            self._listener.connected(resumed=bool(packet[0] & 1))
+        result = super()._handle_connack()
+        self._turn()
+        return result
+
+    def _sock_close(self) -> None:
+        was_open = self._sock is not None
+        super()._sock_close()
+        if was_open and self._listener is not None:
+            self._listener.lost()
+
+    def _handle_suback(self) -> None:
+        packet = self._in_packet["packet"]
+        with self._orders_lock if self._listener is not None else contextlib.nullcontext():
+            if self._listener is None or self._awaited is None or self._awaited[0] != _mid_of(packet):
+                topic = None
+            else:
+                topic, self._awaited = self._awaited[1], None
+                self._barred = self._barred or packet[-1] >= FAILURE
+        if self._listener is None or topic is None:
+            super()._handle_suback()
+            return
+        if packet[-1] >= FAILURE:
+            self._listener.barred(topic)
+        self._turn()
+
+    def _handle_on_message(self, message: MQTTMessage) -> None:
+        if self._listener is not None and message._topic.startswith(OURS.encode()):
+            self._listener.received(message)
+        else:
+            super()._handle_on_message(message)
+
+    def _do_on_publish(self, mid: int, *arguments: Any) -> MQTTErrorCode:
+        if self._listener is None or mid not in self._our_publishes:
+            return super()._do_on_publish(mid, *arguments)
+        self._our_publishes.discard(mid)
+        with self._callback_mutex:  # nobody sets it meanwhile
+            callback, self._on_publish = self._on_publish, None
+            try:
+                return super()._do_on_publish(mid, *arguments)
+            finally:
+                self._on_publish = callback
+
+    def _loop(self, timeout: float = 1.0) -> MQTTErrorCode:
+        if self._listener is None:
+            return super()._loop(timeout)
+        self._turn()
+        return super()._loop(self._listener.patience(timeout))
+
+    def loop_misc(self) -> MQTTErrorCode:
+        """Do as paho does, and whatever else is due."""
+        self._turn()
+        return super().loop_misc()
+
+    def loop_write(self) -> MQTTErrorCode:
+        """Do as paho does. A loop of the program's own is woken by this when somebody has subscribed."""
+        if self._on_socket_register_write is not None:  # else it may be the thread that publishes
+            self._turn()
+        return super().loop_write()
+
+    def _turn(self) -> None:
+        if self._listener is not None:
+            self._listener.turn()
+            self._pump()
+
+    def wake(self) -> None:
+        """Let the loop take a turn soon; any thread may call this."""
+        if self._sockpairW is not None:
+            with contextlib.suppress(OSError):  # full, so that it will wake anyway; or closed
+                self._sockpairW.send(b"0")
+        self._call_socket_register_write()
+
+    # ---- packets that never came ---------------------------------------------------------------------------------
+
+    def pretend_suback(self, mid: int, codes: list[int]) -> None:
+        """Call on_subscribe as paho does for such a packet, in whichever shape this application wants it."""
+        self._pretend(_acknowledgement(0x90, mid, codes, self._protocol), super()._handle_suback)
+
+    def pretend_unsuback(self, mid: int, count: int) -> None:
+        """Call on_unsubscribe as paho does for such a packet."""
+        codes = [0] * count if self._protocol == MQTTProtocolVersion.MQTTv5 else []
+        self._pretend(_acknowledgement(0xB0, mid, codes, self._protocol), super()._handle_unsuback)
+
+    def _pretend(self, packet: Any, handle: Callable[[], object]) -> None:
+        came, self._in_packet = self._in_packet, packet
+        try:
+            handle()
+        finally:
+            self._in_packet = came
+
+
+def _mid_of(packet: bytes | bytearray) -> int:
+    return int.from_bytes(packet[:2], "big")
+
+
+def _acknowledgement(command: int, mid: int, codes: list[int], protocol: MQTTProtocolVersion) -> dict[str, Any]:
+    """Return a packet as paho has it when it was read."""
+    no_properties = b"\0" if protocol == MQTTProtocolVersion.MQTTv5 else b""
+    packet = bytearray(mid.to_bytes(2, "big") + no_properties + bytes(codes))
+    return {
+        "command": command,
+        "have_remaining": 1,
+        "remaining_count": [],
+        "remaining_mult": 1,
+        "remaining_length": len(packet),
+        "packet": packet,
+        "to_process": 0,
+        "pos": len(packet),
+    }

@@ -1,0 +1,59 @@
+from mqloom.client.receipts import PACKET_IDS, Receipts
+from mqloom.client.vocabulary import Deliver
+from mqloom.core.ids import GatewayId
+from mqloom.core.publication import Publication
+
+
+def delivery(sequence: int) -> Deliver:
+    return Deliver(publication=Publication(GatewayId("A"), 1, sequence, 0, 0, "t", b"", 1), names=("n",))
+
+
+def test_an_envelope_with_nothing_new_is_done_with_at_once() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(b"envelope", 3, [])
+    assert receipts.settled(receipt) is receipt
+    assert len(receipts) == 0
+
+
+def test_an_envelope_is_done_with_when_the_last_of_it_is_acknowledged() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(b"envelope", 3, [delivery(1), delivery(2)])
+    numbers = []
+    while receipt.left:
+        numbers.append(receipts.next_number())
+        receipts.hold(receipt, numbers[-1])
+        receipt.left.popleft()
+    assert min(numbers) > PACKET_IDS
+    assert receipts.settled(receipt) is None
+    assert receipts.release(numbers[1]) is None
+    assert receipts.release(numbers[1]) is None  # twice
+    assert receipts.release(numbers[0]) is receipt
+    assert receipt.packet == 3
+    assert len(receipts) == 0
+
+
+def test_an_envelope_that_comes_again_is_acknowledged_by_its_new_packet_id() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(b"envelope", 3, [delivery(1)])
+    number = receipts.next_number()
+    receipts.hold(receipt, number)
+    receipt.left.popleft()
+    receipts.lost()
+    assert receipt.packet == 0
+    again = receipts.arrived(b"envelope", 9, [])  # the core has dropped what it knows
+    assert again is receipt
+    assert receipts.settled(again) is None
+    assert receipts.release(number) is receipt
+    assert receipt.packet == 9
+
+
+def test_what_was_not_given_out_stays_for_when_it_comes_again() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(b"envelope", 3, [delivery(1), delivery(2)])
+    receipt.left.popleft()
+    assert receipts.settled(receipt) is None
+    assert list(receipts.arrived(b"envelope", 4, []).left) == [delivery(2)]
+
+
+def test_what_nobody_holds_cannot_be_acknowledged() -> None:
+    assert Receipts().release(PACKET_IDS + 1) is None

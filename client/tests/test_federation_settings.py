@@ -1,0 +1,43 @@
+import pytest
+
+from mqloom.client.federation import Federation, federation_of
+from mqloom.core.errors import LocalError
+from mqloom.core.limits import ID_LENGTH_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "is_asked_for"), [("1", True), ("On", True), ("", False), ("0", False), ("no", False)]
+)
+def test_the_environment_decides_where_the_program_does_not(
+    monkeypatch: pytest.MonkeyPatch, text: str, is_asked_for: bool
+) -> None:
+    monkeypatch.setenv("MQLOOM_FEDERATION", text)
+    assert federation_of(None) == (Federation() if is_asked_for else None)
+
+
+def test_the_program_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQLOOM_FEDERATION", "1")
+    assert federation_of(False) is None
+    assert federation_of(Federation(token="t")) == Federation(token="t")
+    monkeypatch.delenv("MQLOOM_FEDERATION")
+    assert federation_of(None) is None
+    assert federation_of(True) == Federation()
+
+
+def test_an_environment_that_says_neither_yes_nor_no_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQLOOM_FEDERATION", "perhaps")
+    with pytest.raises(LocalError, match="set it to 1 or 0"):
+        federation_of(None)
+
+
+def test_names_are_bounded() -> None:
+    with pytest.raises(LocalError, match="client"):
+        Federation(client="x" * (ID_LENGTH_MAX + 1))
+    with pytest.raises(LocalError, match="gateway"):
+        Federation(gateway="x" * (ID_LENGTH_MAX + 1))
+
+
+@pytest.mark.parametrize("lease_s", [-1.0, 1e9])
+def test_leases_are_bounded(lease_s: float) -> None:
+    with pytest.raises(LocalError, match="lease_s"):
+        Federation(lease_s=lease_s)

@@ -1,0 +1,77 @@
+"""A broker that says no, or nothing: scripted, for no real one does that on demand."""
+
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+
+from mqloom.client import Client
+
+WAIT_S_MAX = 10.0
+CONNACK = b"\x20\x02\0\0"
+
+
+class Script:
+    """Accepts a client, then says no to each subscription; keeps the packets that come, by their first byte."""
+
+    def __init__(self) -> None:
+        self.kinds: queue.Queue[int] = queue.Queue()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(WAIT_S_MAX)
+        self.port: int = self._server.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join(WAIT_S_MAX)
+        self._server.close()
+
+    def _serve(self) -> None:
+        connection, _ = self._server.accept()
+        connection.settimeout(WAIT_S_MAX)
+        with connection, connection.makefile("rb") as stream:
+            while (first := stream.read(1)) != b"":
+                body = stream.read(stream.read(1)[0])
+                self.kinds.put(first[0])
+                if first == b"\x10":
+                    connection.sendall(CONNACK)
+                elif first == b"\x82":
+                    connection.sendall(b"\x90\x03" + body[:2] + b"\x80")
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    script = Script()
+    yield script
+    script.join()
+
+
+def test_a_broker_that_bars_us_from_its_topics_is_named(script: Script) -> None:
+    problems: queue.Queue[str] = queue.Queue()
+    codes: queue.Queue[int] = queue.Queue()
+    client = Client(CallbackAPIVersion.VERSION2, federation=True)
+    client.on_refused = lambda _c, _u, _wish, problem: problems.put(problem)
+    client.on_subscribe = lambda _c, _u, _mid, reasons, _p: codes.put(reasons[0].value)
+    client.connect("127.0.0.1", script.port)
+    client.loop_start()
+    client.subscribe("stocks/#", 1)
+    expected = "the broker does not let this client subscribe to mqloom/v1/+/status"
+    assert expected in problems.get(timeout=WAIT_S_MAX)
+    assert codes.get(timeout=WAIT_S_MAX) == 128
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_who_only_publishes_sends_nothing_of_ours(script: Script) -> None:
+    client = Client(CallbackAPIVersion.VERSION2, federation=True)
+    client.connect("127.0.0.1", script.port)
+    while not client.is_connected():
+        assert client.loop(0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
+    client.publish("stocks/YHOO", b"1", 0)
+    client.disconnect()
+    script.join()
+    kinds = [script.kinds.get(timeout=WAIT_S_MAX) for _ in range(script.kinds.qsize())]
+    assert kinds == [0x10, 0x30, 0xE0]
