@@ -117,4 +117,5 @@ def test_too_many_words_cost_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None
     assert pointers.expired(1.0) == [ANN]
     assert pointers.deadline == 70.0
     assert pointers.expired(70.0) == [BOB]
-    assert (pointers.deadline, len(pointers)) == (None, 0)
+    assert not pointers.deadline
+    assert len(pointers) == 0

@@ -73,6 +73,12 @@ class RosterRead(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class DrainRead(Struct, frozen=True, kw_only=True):
+    """What we kept on our own broker of a drain; comes before RecordsRead, if there is any."""
+
+    data: bytes
+
+
 class OrderAnswered(Struct, frozen=True, kw_only=True):
     """A client of our own broker said how far it has come with an order to move."""
 
@@ -173,6 +179,7 @@ Event = (
     | Ordered
     | InterestLearned
     | RosterRead
+    | DrainRead
     | OrderAnswered
     | FramesReceived
     | AcksReceived

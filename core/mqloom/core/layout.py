@@ -159,6 +159,11 @@ def place(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/place"
 
 
+def drain(gateway: GatewayId) -> str:
+    """Return the topic on which a gateway keeps, for itself, that it moves all its clients away (retained)."""
+    return f"{_of(gateway)}/drain"
+
+
 def interest(gateway: GatewayId) -> str:
     """Return the topic on which an adapter keeps what plain clients subscribe to (retained)."""
     return f"{_of(gateway)}/interest"

@@ -297,6 +297,41 @@ ORDER_BYTES_MAX: Final = 8 * 1024
 SESSIONS_OBEYED_MAX: Final = 1_024
 """Orders that a client has obeyed and that would still count, were they not remembered; further ones are refused."""
 
+MIGRATION_S: Final = 60.0
+"""How long a client may take until the broker to which it is moved serves it, if nothing is said; then it stays."""
+
+MIGRATION_GRACE_S: Final = 30.0
+"""How much longer a gateway waits for the last word of a client that leaves it; then it counts as silent."""
+
+MIGRATION_JOBS_MAX: Final = 16
+"""Requests of operators to move clients that one gateway works on; more are refused until one is done."""
+
+MIGRATION_CLIENTS_MAX: Final = 1_000
+"""Clients named in one request; more: refused."""
+
+MIGRATION_WATCHERS_MAX: Final = 16
+"""Operators who are told how far one drain is; past that the first is told no more."""
+
+MIGRATION_PROBLEMS_MAX: Final = 20
+"""Clients that stayed that an operator is told by name; further ones are counted."""
+
+MIGRATION_WORD_S: Final = 0.5
+"""The least time between two words to an operator about how far it is."""
+
+MIGRATION_SILENCE_S: Final = 5.0
+"""The most time between two of them, so that an operator knows that somebody is at work."""
+
+AT_ONCE: Final = 50
+"""Clients that are moved at the same time, if nothing else is said; more wait."""
+
+AT_ONCE_MAX: Final = 1_000
+
+DRAIN_TRIES_MAX: Final = 3
+"""Orders to one client that stays, in one drain; then it is left where it is, until the drain is ordered again."""
+
+DRAIN_REST_S: Final = 10.0
+"""How long a client that stayed is left alone before the next."""
+
 ROSTER_BROKERS_MAX: Final = 2_048
 """Brokers in a roster; a larger one is not read, and not written."""
 

@@ -67,12 +67,23 @@ class Terms(Protocol):
         ...
 
 
+Noted = Callable[[ClientId, Record | None, float], None]
+"""Is told each record that counts; None: the client has none any more."""
+
+
 class Clients:
     """The clients of one gateway, as far as they subscribe."""
 
     def __init__(
-        self, terms: Terms, routes: Routes, subscribers: Subscribers, flushes: Flushes, journal: Journal
+        self,
+        terms: Terms,
+        routes: Routes,
+        subscribers: Subscribers,
+        flushes: Flushes,
+        journal: Journal,
+        noted: Noted = lambda client, record, now: None,
     ) -> None:
+        self._noted = noted
         self._terms = terms
         self._routes = routes
         self._subscribers = subscribers
@@ -90,6 +101,7 @@ class Clients:
         record = None if self._is_hurried(client, now) else self._admitted(client, data, now)
         if record is None:
             return
+        self._noted(client, record if data else None, now)
         self._point(client, record, now)
         if not data:
             self._mirror.note(client, b"")
@@ -221,12 +233,13 @@ class Clients:
             keys = self._subscribers.keys_of(client)
             self._journal.counters.add("subscriptions_expired", amount=len(keys))
             self._end(keys, now)
-            self._delete(client)
+            self._delete(client, now)
         for client in self._pointers.expired(now):
-            self._delete(client)
+            self._delete(client, now)
 
-    def _delete(self, client: ClientId) -> None:
+    def _delete(self, client: ClientId, now: float) -> None:
         """Delete a client's record: it would be replayed to us after a restart, and live once more."""
+        self._noted(client, None, now)
         self._mirror.note(client, b"")
         topic = layout.record(self._terms.gateway, client)
         self._effects.append(PublishLocally(topic=topic, payload=b"", retain=True))

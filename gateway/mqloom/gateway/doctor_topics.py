@@ -44,6 +44,7 @@ def needs_at_home(configuration: Configuration, broker: BrokerTable, mark: str) 
     about_orders = (
         Reading(layout.client_answers(gateway), layout.client_answer(gateway, client)),
         Reading(layout.roster()),
+        Reading(layout.drain(gateway)),
     )
     readings = [
         Reading(layout.records(gateway), layout.record(gateway, client), b""),

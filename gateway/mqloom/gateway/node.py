@@ -6,8 +6,8 @@ of operation on top of its file: `links` (conversations with neighbours), `traff
 `subscribers` and `clients` (local ones), `plain_interest` (of clients that know nothing of us), `controls` (agents),
 `guarded` (overlays that fail), `portraits` (links, shown), `reception` (frames, and whose they are), `obedience` (what
 they say), `weaver` (what the overlay wants), `moves` and `moves_of_others` with `freezes`, `neighbours`, `places` and
-`aliases` (primary links that are moved), `sealing` (the door, if the federation has a key). `node_parts` says what a
-node is built of.
+`aliases` (primary links that are moved), `migrations` and `rosters` (clients that are moved), `sealing` (the door, if
+the federation has a key). `node_parts` says what a node is built of.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from mqloom.core.events import (
     AcksReceived,
     Asked,
     BrokerKnown,
+    DrainRead,
     Event,
     FramesReceived,
     InterestLearned,
@@ -37,6 +38,7 @@ from mqloom.core.messages import (
     Flush,
     Flushed,
 )
+from mqloom.core.migration_records import is_migration
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.controls import Controls
@@ -48,6 +50,7 @@ from mqloom.gateway.holdings import Holdings, Look
 from mqloom.gateway.interfaces import LinkStood, OverlayStarted
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkChange, LinkState
+from mqloom.gateway.migrations import Migrations
 from mqloom.gateway.moves import Moves
 from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.node_parts import NodeParts, admit_all
@@ -67,7 +70,17 @@ from mqloom.gateway.subscribers import Subscribers
 from mqloom.gateway.traffic import Traffic
 from mqloom.gateway.weaver import Weaver
 
-Written = Asked | InterestLearned | OrderAnswered | Ordered | PlaceRead | RecordReceived | RecordsRead | RosterRead
+Written = (
+    Asked
+    | DrainRead
+    | InterestLearned
+    | OrderAnswered
+    | Ordered
+    | PlaceRead
+    | RecordReceived
+    | RecordsRead
+    | RosterRead
+)
 """What people, clients and we ourselves have written on our broker."""
 
 __all__ = ["Node", "NodeParts", "admit_all"]
@@ -145,13 +158,17 @@ class Node:
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
         obey = Obedience(self._neighbours, self._moves, self._controls, self._weaver)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, obey, self._change)
-        self._clients = Clients(parts, self._routes, self._subscribers, self._flushes, self._journal)
+        gateway, epoch, pace = parts.gateway, parts.epoch, parts.pace
+        self._migrations = Migrations(gateway, epoch, parts.orders, self._subscribers, self._journal, pace)
+        self._clients = Clients(
+            parts, self._routes, self._subscribers, self._flushes, self._journal, self._migrations.noted
+        )
         self._plain = PlainInterest(
             parts.data, self._routes, self._subscribers, self._flushes, self._journal, self._clients.next_key
         )
         known = (*parts.peers, *parts.neighbours)
-        gateway, seals = parts.gateway, parts.seals
-        self.sealing = None if seals is None else Sealing(gateway, parts.epoch, seals, known, self._journal, parts.pace)
+        seals = parts.seals
+        self.sealing = None if seals is None else Sealing(gateway, epoch, seals, known, self._journal, pace)
         """The door, if the federation has a key."""
         self._rosters = RosterKeeper(parts.orders, self._journal)
         self._records_read = False
@@ -190,6 +207,7 @@ class Node:
                 self._start(now)
             case Reconfigured():
                 self._rosters.change(event.orders)
+                self._migrations.change(event.orders)
                 self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
             case BrokerKnown():
                 self._traffic.intake.know(event.traits)
@@ -205,6 +223,7 @@ class Node:
         self._open_intake(now)
         self._say_synced()
         self._clients.tend()
+        self._migrations.tend(now)
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
@@ -278,16 +297,20 @@ class Node:
             case Asked():
                 self._asked(event.client, event.data, now)
             case Ordered():
-                self._moves.ordered(event.client, event.data, now)
+                order = self._migrations.asked if is_migration(event.data) else self._moves.ordered
+                order(event.client, event.data, now)
             case RosterRead():
                 self._rosters.found(event.data)
+            case DrainRead():
+                self._migrations.marked(event.data)
             case OrderAnswered():
-                pass
+                self._migrations.answered(event.client, event.data, now)
 
     def _read_records(self) -> None:
         if not self._records_read:
             self._records_read = True
             self._rosters.start()
+            self._migrations.start()
             self._traffic.open()
 
     def _open_intake(self, now: float) -> None:
@@ -338,6 +361,7 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = [*self._effects, *self._clients.drain(now), *self._moves.drain()], []
+        effects += self._migrations.drain()
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
         for neighbour, waves in self._waves.drain().items():
@@ -373,6 +397,7 @@ class Node:
             self._subscribers.deadline,
             self._clients.deadline,
             self._rosters.deadline,
+            self._migrations.deadline,
         )
         deadline = min((at for at in deadlines if at is not None), default=None)
         if deadline is not None and deadline != self._wake_at:
@@ -418,6 +443,7 @@ class Node:
         self._subscribers.check()
         self._traffic.check()
         self._moves.check()
+        self._migrations.check()
 
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mqloom.core import layout
 from mqloom.core.effects import Effect, Heard, PublishLocally, SendAck, SendFrame
 from mqloom.core.errors import FrameError
-from mqloom.core.events import AcksReceived, Asked, Event, FramesReceived, Ordered, ParkedReceived, PlaceRead
+from mqloom.core.events import AcksReceived, Asked, DrainRead, Event, FramesReceived, Ordered, ParkedReceived, PlaceRead
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import MoveAnswer, RouteAnswer, Status, encode_move, encode_route, encode_status
 from mqloom.core.seals import Channel, Keyring, check_text, open_kept, open_request, seal_kept, seal_text
@@ -76,6 +76,9 @@ class Sealing:
             case PlaceRead() if event.data:
                 topic = layout.place(self._gateway)
                 return replace(event, data=self._open_kept("places_refused", topic, event.data))
+            case DrainRead() if event.data:
+                topic = layout.drain(self._gateway)
+                return replace(event, data=self._open_kept("migrations_refused", topic, event.data))
             case Ordered() | Asked():
                 return self._open_request(event, now)
             case _:
@@ -145,7 +148,7 @@ class Sealing:
 
     def sealed(self, effects: Sequence[Effect]) -> Iterator[Effect]:
         """Return effects with what leaves the gateway sealed, and our own behind them."""
-        place, parks = layout.place(self._gateway), layout.parks(self._gateway)
+        kept, parks = (layout.place(self._gateway), layout.drain(self._gateway)), layout.parks(self._gateway)
         for effect in effects:
             match effect:
                 case SendFrame():
@@ -153,7 +156,7 @@ class Sealing:
                     yield replace(effect, frame=self._sessions.seal(effect.neighbour, channel, effect.frame))
                 case SendAck():
                     yield replace(effect, ack=self._sessions.seal(effect.neighbour, Channel.ACK, effect.ack))
-                case PublishLocally() if effect.topic == place or effect.topic.startswith(parks):
+                case PublishLocally() if effect.payload and (effect.topic in kept or effect.topic.startswith(parks)):
                     key = self._sessions.keyring.sending
                     yield replace(effect, payload=seal_kept(key, effect.topic, effect.payload))
                 case _:

@@ -7,6 +7,7 @@ from mqloom.core import layout
 from mqloom.core.errors import TopicError
 from mqloom.core.events import (
     Asked,
+    DrainRead,
     Event,
     FramesReceived,
     OrderAnswered,
@@ -24,7 +25,8 @@ REMEMBERED_MAX: Final = 4_096
 
 def control_subscriptions(gateway: GatewayId, *, gives_orders: bool) -> list[TopicSubscription]:
     """Return what a gateway reads besides publications of clients; some of it only if it gives orders to these."""
-    about_orders = [TopicSubscription(layout.roster(), 1), TopicSubscription(layout.client_answers(gateway), 1)]
+    topics = (layout.roster(), layout.drain(gateway), layout.client_answers(gateway))
+    about_orders = [TopicSubscription(each, 1) for each in topics]
     return [
         TopicSubscription(layout.records(gateway), 1),
         TopicSubscription(layout.place(gateway), 1),
@@ -38,7 +40,7 @@ def control_subscriptions(gateway: GatewayId, *, gives_orders: bool) -> list[Top
 
 def is_kept(gateway: GatewayId, topic: str) -> bool:
     """Whether what a gateway writes there is kept on its broker, and written again if that may have lost it."""
-    kept = (layout.portrait(gateway), layout.place(gateway), layout.roster())
+    kept = (layout.portrait(gateway), layout.place(gateway), layout.roster(), layout.drain(gateway))
     return topic in kept or topic_matches(layout.mirrors(gateway), topic)
 
 
@@ -64,6 +66,8 @@ def event_of(kind: Kind, messages: Sequence[Received]) -> Event | None:
             return OrderAnswered(client=ClientId(kind.who), data=last)
         case "roster":
             return RosterRead(data=last)
+        case "drain":
+            return DrainRead(data=last)
         case "link":
             frames = tuple(each.payload for each in messages)
             return FramesReceived(sender=GatewayId(kind.who), frames=frames, urgent=kind.urgent)
@@ -105,7 +109,12 @@ class Sorter:
             return Kind("answer", layout.answering_client(gateway, topic))
         if any(topic_matches(links, topic) for links in layout.links(gateway)):
             return Kind("link", *layout.link_sender(gateway, topic))
-        alone = {layout.status(gateway): "status", layout.place(gateway): "place", layout.roster(): "roster"}
-        if topic in alone:
-            return Kind(alone[topic], "")
+        for what, alone in (
+            ("status", layout.status(gateway)),
+            ("place", layout.place(gateway)),
+            ("roster", layout.roster()),
+            ("drain", layout.drain(gateway)),
+        ):
+            if topic == alone:
+                return Kind(what, "")
         return Kind("unasked", topic)  # some brokers replay retained messages that nobody asked for

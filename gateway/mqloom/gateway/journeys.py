@@ -1,0 +1,227 @@
+"""The moves of many clients, as one job: who waits, who is under way, who has moved or stayed, and what is due when.
+
+A job orders at most `at_once` clients before the first of them is done, and `rate` a second. Whoever says nothing until
+its time is over counts as silent. A standing job, a drain, tries again with those that stayed, DRAIN_TRIES_MAX times in
+all with DRAIN_REST_S between, and never ends by itself: whoever comes later is ordered too, before the others.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import (
+    DRAIN_REST_S,
+    DRAIN_TRIES_MAX,
+    MIGRATION_GRACE_S,
+    MIGRATION_PROBLEMS_MAX,
+    MIGRATION_SILENCE_S,
+    MIGRATION_WATCHERS_MAX,
+    MIGRATION_WORD_S,
+)
+from mqloom.core.migration_records import Bounds
+
+LATE_S: Final = 0.1
+"""How late a job may be looked at and still keep its rate, by some orders at once."""
+
+
+class JourneyStep(IntEnum):
+    """How far a client has come, as its record and its answers say; it never goes back."""
+
+    ORDERED = 1
+    MOVING = 2
+    ARRIVED = 3
+
+
+@dataclass(slots=True)
+class Journey:
+    """One client under way; `session` is the name of its order."""
+
+    client: ClientId
+    to: GatewayId
+    session: str
+    until: float
+    step: JourneyStep = JourneyStep.ORDERED
+
+    def reach(self, step: JourneyStep) -> bool:
+        """Note how far it is; whether that is further than before."""
+        is_news = step > self.step
+        self.step = max(step, self.step)
+        return is_news
+
+
+@dataclass(slots=True)
+class Job:
+    """What an operator has asked for."""
+
+    targets: tuple[GatewayId, ...]
+    bounds: Bounds
+    is_standing: bool = False
+    unknown: tuple[ClientId, ...] = ()
+    waiting: dict[ClientId, None] = field(default_factory=dict)
+    under_way: dict[ClientId, Journey] = field(default_factory=dict)
+    newcomers: dict[ClientId, None] = field(default_factory=dict)
+    resting: dict[ClientId, float] = field(default_factory=dict)
+    """Until when those that stayed are left alone."""
+    watchers: dict[ClientId, int] = field(default_factory=dict)
+    """Who is told, each by the number of its request."""
+    moved: int = 0
+    stayed: int = 0
+    problems: dict[ClientId, str] = field(default_factory=dict)
+    """Of those that stayed, and were not moved since; the first MIGRATION_PROBLEMS_MAX."""
+    size: int = 0
+    _tries: dict[ClientId, int] = field(default_factory=dict)
+    _turn: int = 0
+    _order_at: float = 0.0
+    _word_at: float = 0.0
+    _silence_at: float = 0.0
+    _has_news: bool = True
+
+    # ---- who is moved when ---------------------------------------------------------------------------------------
+
+    def add(self, clients: list[ClientId]) -> None:
+        """Let these wait behind the others."""
+        fresh = [client for client in clients if not self.has(client)]
+        self.waiting.update(dict.fromkeys(fresh))
+        self.size += len(fresh)
+        self._has_news = True
+
+    def add_newcomer(self, client: ClientId) -> None:
+        """Let somebody who has just come be the next, unless it has been tried often enough."""
+        if self._tries.get(client, 0) < DRAIN_TRIES_MAX and not self.has(client):
+            self.newcomers[client] = None
+            self.size += 1
+            self._has_news = True
+
+    def has(self, client: ClientId) -> bool:
+        """Whether a client waits or is under way."""
+        return any(client in each for each in (self.waiting, self.newcomers, self.resting, self.under_way))
+
+    @property
+    def queued(self) -> int:
+        """How many wait."""
+        return len(self.waiting) + len(self.newcomers) + len(self.resting)
+
+    def next_client(self, now: float) -> ClientId | None:
+        """Return whose turn it is, if it is anybody's now; it waits no more."""
+        while self.resting and next(iter(self.resting.values())) <= now:
+            client = next(iter(self.resting))
+            del self.resting[client]
+            self.waiting[client] = None
+        queue = self.newcomers or self.waiting
+        if not queue or now < self._order_at or len(self.under_way) >= self.bounds.at_once:
+            return None
+        if self.bounds.rate:
+            self._order_at = max(self._order_at, now - LATE_S) + 1 / self.bounds.rate
+        client = next(iter(queue))
+        del queue[client]
+        return client
+
+    def next_target(self, known: frozenset[GatewayId]) -> GatewayId | None:
+        """Return the next target in turn that is among those known."""
+        for _ in self.targets:
+            target = self.targets[self._turn % len(self.targets)]
+            self._turn += 1
+            if target in known:
+                return target
+        return None
+
+    def depart(self, client: ClientId, to: GatewayId, session: str, now: float) -> None:
+        """A client was ordered."""
+        until = now + self.bounds.deadline_s + MIGRATION_GRACE_S
+        self.under_way[client] = Journey(client, to, session, until)
+        self._tries[client] = self._tries.get(client, 0) + 1
+        self._has_news = True
+
+    def news(self) -> None:
+        """Something is to be told."""
+        self._has_news = True
+
+    def end(self, client: ClientId, problem: str, now: float) -> bool:
+        """A client has moved, or stayed for a problem; whether it will be tried again."""
+        self.under_way.pop(client, None)
+        self._has_news = True
+        if not problem:
+            self.moved += 1
+            if self.problems.pop(client, None) is not None:
+                self.stayed -= 1
+            self._tries.pop(client, None)
+            return False
+        if self.is_standing and self._tries.get(client, 0) < DRAIN_TRIES_MAX:
+            self.resting[client] = now + DRAIN_REST_S
+            return True
+        self.stayed += 1
+        if len(self.problems) < MIGRATION_PROBLEMS_MAX:
+            self.problems[client] = problem
+        return False
+
+    def late(self, now: float) -> list[ClientId]:
+        """Return those whose time is over."""
+        late = []
+        for client, journey in self.under_way.items():
+            if journey.until > now:
+                break  # they were ordered one after another, mostly with the same time for each
+            late.append(client)
+        return late
+
+    def close(self) -> None:
+        """Order nobody else; who is under way goes on."""
+        for queue in (self.waiting, self.newcomers, self.resting):
+            queue.clear()
+        self.is_standing = False
+        self._has_news = True
+
+    def again(self, targets: tuple[GatewayId, ...], bounds: Bounds) -> None:
+        """Begin a standing job anew, with other bounds; what is under way goes on."""
+        self.targets, self.bounds = targets, bounds
+        self.resting.clear()
+        self._tries.clear()
+        self.problems.clear()
+        self.moved = self.stayed = 0
+        self.size = len(self.under_way) + self.queued
+        self._order_at = 0.0
+        self._has_news = True
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nobody waits or is under way."""
+        return not (self.queued or self.under_way)
+
+    # ---- who is told when ----------------------------------------------------------------------------------------
+
+    def watch(self, operator: ClientId, number: int) -> None:
+        """Tell one operator more; past MIGRATION_WATCHERS_MAX the first is told no more."""
+        self.watchers[operator] = number
+        if len(self.watchers) > MIGRATION_WATCHERS_MAX:
+            del self.watchers[next(iter(self.watchers))]
+        self._has_news = True
+
+    def is_word_due(self, now: float) -> bool:
+        """Whether the operators are to be told how far it is; it is taken as done."""
+        if not self.watchers or now < (self._word_at if self._has_news else self._silence_at):
+            return False
+        self._has_news = False
+        self._word_at, self._silence_at = now + MIGRATION_WORD_S, now + MIGRATION_SILENCE_S
+        return True
+
+    @property
+    def deadline(self) -> float | None:
+        """When the job must be looked at again."""
+        times = []
+        if self.under_way:
+            times.append(next(iter(self.under_way.values())).until)
+        if (self.waiting or self.newcomers) and len(self.under_way) < self.bounds.at_once:
+            times.append(self._order_at)
+        if self.resting:
+            times.append(next(iter(self.resting.values())))
+        if self.watchers:
+            times.append(self._word_at if self._has_news else self._silence_at)
+        return min(times, default=None)
+
+    def check(self) -> None:
+        """State the invariants: everybody is in one place, and no bound is passed."""
+        places = [*self.waiting, *self.newcomers, *self.resting, *self.under_way]
+        assert len(set(places)) == len(places)
+        assert len(self.problems) <= MIGRATION_PROBLEMS_MAX
+        assert len(self.watchers) <= MIGRATION_WATCHERS_MAX
+        assert all(client == journey.client for client, journey in self.under_way.items())
