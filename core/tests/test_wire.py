@@ -44,7 +44,7 @@ WIDE = "\U0001f9f5"  # four bytes in UTF-8
 EVERY_KIND: tuple[Message, ...] = (
     Hello(None, True),
     Hello(Conversation(3, 4), False),
-    Announce(KEY, "stocks/#", "volume > 10"),
+    Announce(KEY, "stocks/#", "volume > 10", A, 3),
     Synced(),
     Withdraw(KEY),
     Established(KEY),
@@ -141,6 +141,21 @@ def largest_publication() -> Publication:
 @pytest.mark.parametrize("message", EVERY_KIND, ids=lambda message: type(message).__name__)
 def test_every_kind_of_message_comes_back_as_it_was(message: Message) -> None:
     assert decode(encode(frame_of(message))) == frame_of(message)
+
+
+class AnnounceOfBefore(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """As it was when nobody counted links."""
+
+    key: SubscriptionKey
+    topics: str
+    where: str
+    anchor: str | None = None
+
+
+def test_gateways_of_before_and_of_now_read_each_others_announcements() -> None:
+    before, now = AnnounceOfBefore(KEY, "a/#", "x > 1", A), Announce(KEY, "a/#", "x > 1", A, 7)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Announce) == Announce(KEY, "a/#", "x > 1", A)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(now), type=AnnounceOfBefore) == before
 
 
 def test_all_kinds_share_a_frame_in_order() -> None:

@@ -82,7 +82,7 @@ def test_a_neighbour_that_comes_up_is_told_everything() -> None:
     assert sent(effects, B) == [
         Hello(FIRST, False),
         Announce(key(US, 1), "a/#", ""),
-        Announce(key(A, 1), "b/#", ""),
+        Announce(key(A, 1), "b/#", "", hops=1),
         Synced(),
     ]
 
@@ -94,7 +94,7 @@ def test_synced_is_said_only_when_everything_was_heard_from_the_others() -> None
         gate.sequences[neighbour] = itertools.count()
         assert Synced() not in sent(gate.hear(neighbour, Hello(FIRST, True)), neighbour)
     effects = gate.hear(B, Announce(key(B, 1), "b/#", ""), Synced())
-    assert sent(effects, A) == [Announce(key(B, 1), "b/#", ""), Synced()]
+    assert sent(effects, A) == [Announce(key(B, 1), "b/#", "", hops=1), Synced()]
     assert sent(effects, B) == []
     assert sent(gate.hear(A, Synced()), B) == [Synced()]
     assert sent(gate.hear(A, Synced()), B) == []
@@ -117,7 +117,7 @@ def test_a_neighbour_that_begins_anew_is_told_synced_again() -> None:
     hello = encode(Frame(A, Conversation(2, 0), 0, (Hello(Conversation(1, 1), True),)))
     assert sent(gate.handle(FramesReceived(sender=A, frames=(hello,))), A) == [
         Hello(Conversation(2, 0), False),
-        Announce(key(B, 1), "b/#", ""),
+        Announce(key(B, 1), "b/#", "", hops=1),
         Synced(),
     ]
 
@@ -154,7 +154,7 @@ def test_what_a_neighbour_established_partly_is_answered_partly_and_once_more_wh
 def test_a_neighbours_announcement_is_answered_through_us() -> None:
     gate = with_two()
     effects = gate.hear(A, Announce(key(A, 1), "a/#", "x > 1"))
-    assert sent(effects, B) == [Announce(key(A, 1), "a/#", "x > 1")]
+    assert sent(effects, B) == [Announce(key(A, 1), "a/#", "x > 1", hops=1)]
     assert sent(gate.hear(B, Established(key(A, 1))), A) == [Established(key(A, 1))]
     assert sent(gate.hear(A, Withdraw(key(A, 1))), B) == [Withdraw(key(A, 1))]
 

@@ -34,7 +34,8 @@ FRAME_MESSAGES_MAX: Final = 1_024
 """A sender starts another frame after this many messages; a receiver refuses more."""
 
 HOPS_MAX: Final = 64
-"""A publication that crossed this many links is dropped, and counted: the primary network must have a cycle."""
+"""A publication that crossed this many links is dropped, and counted, and so is the announcement of a subscription: the
+primary network must have a cycle."""
 
 CONTROL_BYTES_MAX: Final = 64 * 1024
 """The body of one control publication; an agent that sends a larger one is refused."""

@@ -13,6 +13,7 @@ from mqloom.core.limits import (
     CONTROL_BYTES_MAX,
     CONTROL_HOPS_MAX,
     FILTER_TEXT_MAX,
+    HOPS_MAX,
     PATH_MAX,
     PROBLEM_MAX,
     TOLD_BYTES_MAX,
@@ -34,13 +35,15 @@ class Announce(Struct, frozen=True, array_like=True, tag=3, gc=False):
     """Somebody on the sender's side wants this; answered by Established.
 
     The anchor is a gateway on the way to the subscriber, further than the sender if there is one. The same key again,
-    with another anchor, replaces the one before.
+    with another anchor, replaces the one before. `hops` is how many links it had crossed when the sender heard of it;
+    gateways of before say nothing about it.
     """
 
     key: SubscriptionKey
     topics: TopicText
     where: Annotated[str, Meta(max_length=FILTER_TEXT_MAX)]
     anchor: GatewayName | None = None
+    hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)] = 0
 
 
 class Synced(Struct, frozen=True, array_like=True, tag=4, gc=False):

@@ -14,6 +14,8 @@ says, for it covers others there. By its own key it has come round in a cycle, a
 from hashlib import blake2b
 from typing import Final
 
+from msgspec.structs import replace
+
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.messages import Announce, Established, Message, Withdraw
 
@@ -43,7 +45,7 @@ class Aliases:
         """Return a message as it is told there."""
         match message:
             case Announce():
-                return Announce(_other(message.key, self._ours), message.topics, message.where, message.anchor)
+                return replace(message, key=_other(message.key, self._ours))
             case Withdraw():
                 return Withdraw(_other(message.key, self._ours))
             case Established():
@@ -55,7 +57,7 @@ class Aliases:
         """Return a message from there as it is meant here."""
         match message:
             case Announce():
-                return Announce(_other(message.key, self._theirs), message.topics, message.where, message.anchor)
+                return replace(message, key=_other(message.key, self._theirs))
             case Withdraw():
                 return Withdraw(_other(message.key, self._theirs))
             case Established():

@@ -111,4 +111,4 @@ class Obedience:
         except (FilterError, TopicError) as error:
             self._journal.refuse("subscriptions_refused", "neighbour", f"announced by {sender}: {error}")
             return
-        self._routes.add(message.key, subscription, sender, message.anchor)
+        self._routes.add(message.key, subscription, sender, message.anchor, message.hops + 1)

@@ -12,6 +12,10 @@ as complete: a federation with a broker missing must go on. It is answered once 
 After a break in a link both sides announce everything again, then say Synced. What a neighbour had announced before
 is kept meanwhile, marked stale, and what it did not name again is removed at Synced: no moment without a route. So a
 gateway says Synced only when it has heard everything itself, from all its other neighbours.
+
+In a network with cycles a subscription comes from several sides: the first counts, the others are remembered (`Rivals`)
+for when that one goes. One that has ended while it was still on its way round would follow itself for ever, its end
+behind it: so each counts the links that it crossed, and after HOPS_MAX it goes no further.
 """
 
 import contextlib
@@ -19,7 +23,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.limits import HOPS_MAX
 from mqloom.core.messages import Announce, Established, Synced, Withdraw
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.anchorings import Anchoring, Anchorings
@@ -29,6 +36,7 @@ from mqloom.gateway.interfaces import Matcher
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.mentions import Mentions
 from mqloom.gateway.outbox import Outbox
+from mqloom.gateway.rivals import Rival, Rivals
 
 ENTRIES_MAX: Final = 1_000_000
 """Subscriptions in the table; an announcement past that is refused, counted, and never answered."""
@@ -42,6 +50,8 @@ class Entry:
     source: GatewayId | None
     anchoring: Anchoring
     waiting: set[GatewayId]
+    hops: int = 0
+    """Links it has crossed from its gateway to here."""
     stale: bool = False
     told_partly: bool = False
     """It was answered, but not as complete."""
@@ -66,6 +76,7 @@ class Routes:
         self._anchorings = Anchorings(overlay)
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
+        self._rivals = Rivals()
         self._established_here: list[tuple[SubscriptionKey, bool]] = []
         self.mentions = Mentions()
 
@@ -75,13 +86,18 @@ class Routes:
         subscription: Subscription,
         source: GatewayId | None,
         named: GatewayId | None = None,
+        hops: int = 0,
     ) -> bool:
         """Take in a subscription from a neighbour, or from here (`source` None); whether it is in the table then.
 
-        The neighbour has named an anchor, or means itself.
+        The neighbour has named an anchor, or means itself. On its way here it has crossed so many links.
         """
+        if hops > HOPS_MAX:
+            text = f"{source} announced {key}, which crossed {hops} links: is there a cycle in the primary network?"
+            self._journal.refuse("subscriptions_refused", "hops", text)
+            return False
         known = self._entries.get(key)
-        if known is not None and not self._add_again(key, known, subscription, source, named):
+        if known is not None and not self._add_again(key, known, Rival(subscription, named, hops), source):
             return True
         if source is not None and len(self._entries) >= ENTRIES_MAX:
             self._journal.refuse("subscriptions_refused", "too many", f"{source} announced {key} past {ENTRIES_MAX}")
@@ -90,8 +106,9 @@ class Routes:
             self._journal.guard("matcher", self._matcher.add, key, subscription)
         except PluginFailed:
             return False
-        targets = self._overlay.spread_wishes(source)
-        entry = Entry(subscription, source, self._anchorings.join(key, source, named), set(targets))
+        # A rival may come into the table before the overlay knows that a neighbour has gone.
+        targets = [each for each in self._overlay.spread_wishes(source) if each in self._announcements]
+        entry = Entry(subscription, source, self._anchorings.join(key, source, named), set(targets), hops)
         self._entries[key] = entry
         self.mentions.add(subscription.where)
         for target in targets:
@@ -109,22 +126,28 @@ class Routes:
         self,
         key: SubscriptionKey,
         known: Entry,
-        subscription: Subscription,
+        rival: Rival,
         source: GatewayId | None,
-        named: GatewayId | None,
     ) -> bool:
         """A neighbour names an announcement again after a break; anybody else who uses the key is refused.
 
         But our own keys are ours: a neighbour that had one makes way. Returns whether it is to be added after all.
         """
-        if known.source != source or known.subscription != subscription:
+        named = rival.named
+        if known.source != source or known.subscription != rival.subscription:
+            if source is not None and source != known.source and known.source is not None:
+                self._rivals.keep(key, source, rival)
             self._journal.refuse(
                 "subscriptions_refused",
                 "conflict",
                 f"{source} announced {key} differently from {known.source}: is there a cycle in the primary network?",
             )
-            return source is None and self.remove(key, known.source)
+            if source is not None:
+                return False
+            self._rivals.drop_all(key)
+            return self.remove(key, known.source)
         known.stale = known.told_partly = False
+        known.hops = rival.hops
         if known.anchoring.named != named:
             self._anchorings.leave(key, known.anchoring)
             known.anchoring = self._anchorings.join(key, source, named)
@@ -149,9 +172,11 @@ class Routes:
                 self._served(target, [each for each in (key, *orphans) if announcements.is_established(each)])
 
     def remove(self, key: SubscriptionKey, source: GatewayId | None) -> bool:
-        """Forget a subscription; whether it was known from there."""
+        """Forget a subscription; whether it was known from there. If a rival announced it too, that one counts now."""
         entry = self._entries.get(key)
         if entry is None or entry.source != source:
+            if source is not None:
+                self._rivals.drop(key, source)
             return False
         del self._entries[key]
         self._anchorings.leave(key, entry.anchoring)
@@ -163,7 +188,15 @@ class Routes:
             self._tell(target, announcements.remove(key))
             # One that is now withheld under something answered already is served by that.
             self._served(target, [orphan for orphan in orphans if announcements.is_established(orphan)])
+        self._take_next(key)
         return True
+
+    def _take_next(self, key: SubscriptionKey) -> None:
+        while (found := self._rivals.take(key)) is not None:
+            neighbour, rival = found
+            if self.add(key, rival.subscription, neighbour, rival.named, rival.hops):
+                self._entries[key].stale = rival.stale
+                return
 
     def establish(self, key: SubscriptionKey, neighbour: GatewayId, *, complete: bool = True) -> None:
         """A neighbour answered an announcement: if complete, whoever waited for it there does so no more."""
@@ -203,6 +236,7 @@ class Routes:
 
     def drop_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is no neighbour any more: forget what it wants, and whoever waits for it."""
+        self._rivals.sweep(neighbour, all_of_them=True)
         del self._announcements[neighbour]
         self._anchorings.forget(neighbour)
         self._awaited.discard(neighbour)
@@ -244,9 +278,11 @@ class Routes:
         for entry in self._entries.values():
             if entry.source == neighbour:
                 entry.stale = True
+        self._rivals.doubt(neighbour)
 
     def sweep(self, neighbour: GatewayId) -> None:
         """A neighbour has said everything: forget what it did not name again."""
+        self._rivals.sweep(neighbour)
         gone = [key for key, entry in self._entries.items() if entry.stale and entry.source == neighbour]
         for key in gone:
             self.remove(key, neighbour)
@@ -264,6 +300,8 @@ class Routes:
     def check(self) -> None:
         """State the invariants: each neighbour's announcements are of the entries that travel to it, and no others."""
         self._anchorings.check()
+        assert all(neighbour in self._announcements for _, neighbour in self._rivals)
+        assert all(self._entries[key].source not in (None, neighbour) for key, neighbour in self._rivals)
         for key, entry in self._entries.items():
             assert key in entry.anchoring.keys
             assert entry.anchoring.source == entry.source
@@ -302,4 +340,9 @@ class Routes:
         withdrawn = sum(isinstance(message, Withdraw) for message in messages)
         self._journal.counters.add("announcements_sent", amount=len(messages) - withdrawn)
         self._journal.counters.add("withdrawals_sent", amount=withdrawn)
-        self._outbox.post(target, messages)
+        self._outbox.post(target, [self._counted(message) for message in messages])
+
+    def _counted(self, message: Announce | Withdraw) -> Announce | Withdraw:
+        """Say how many links an announcement has crossed, if it is not our own."""
+        hops = self._entries[message.key].hops if isinstance(message, Announce) else 0
+        return replace(message, hops=hops) if hops else message

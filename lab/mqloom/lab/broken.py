@@ -113,9 +113,10 @@ class AnchorlessRoutes(Routes):
         subscription: Subscription,
         source: GatewayId | None,
         named: GatewayId | None = None,
+        hops: int = 0,
     ) -> bool:
         """Take in a subscription, and look for such cover."""
-        added = super().add(key, subscription, source, named)
+        added = super().add(key, subscription, source, named, hops)
         for known, entry in self._entries.items():
             for target in self._overlay.spread(entry.source):
                 others = (each for each in self._entries.values() if each.source == target)
