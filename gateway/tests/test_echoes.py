@@ -9,6 +9,9 @@ from mqloom.core.counters import Counters
 from mqloom.core.effects import PublishLocally
 from mqloom.core.limits import ECHO_KEPT_S, ECHO_S, ECHOES_MAX
 from mqloom.core.publication import Incoming
+from mqloom.core.seen import print_of
+from mqloom.core.traits import USUAL, Traits
+from mqloom.gateway.echo_repeats import ByContent
 from mqloom.gateway.echoes import OVER_MAX, Echoes
 from mqloom.gateway.journal import Journal
 
@@ -16,10 +19,11 @@ from mqloom.gateway.journal import Journal
 class Wall:
     """Echoes, and a broker that hands things back."""
 
-    def __init__(self) -> None:
+    def __init__(self, traits: Traits = USUAL) -> None:
         self.now = 0.0
         self.counters = Counters()
         self.echoes = Echoes(Journal(self.counters))
+        self.echoes.know(traits)
 
     def republish(self, payload: bytes = b"x", number: int = 0) -> None:
         effect = PublishLocally(topic="t", payload=payload, qos=int(number > 0), number=number, republished=True)
@@ -82,6 +86,55 @@ def test_an_echo_that_the_broker_sends_again_is_known_by_its_packet_id() -> None
     wall.opened()
     assert wall.comes(packet=7, again=True)
     assert not wall.comes(packet=8, again=True)
+
+
+COUNTS_ANEW = Traits(keeps_packet_ids=False)
+
+
+def test_where_packet_ids_do_not_last_an_echo_that_is_sent_again_is_known_by_its_content() -> None:
+    wall = Wall(COUNTS_ANEW)
+    for number in (1, 2):
+        wall.republish(number=number)
+        wall.echoes.acknowledged([number], wall.now)
+        assert wall.comes(packet=number)
+    assert not wall.comes(packet=3)  # of a client, and equal
+    for _ in range(2):  # the broker gets no acknowledgement in either connection
+        wall.echoes.lost()
+        wall.opened()
+        assert [wall.comes(packet=packet, again=True) for packet in (9, 8, 7)] == [True, True, False]
+    assert not wall.comes(packet=1)  # not sent again: somebody published it
+
+
+def test_where_packet_ids_do_not_last_nothing_comes_again_while_the_connection_stands() -> None:
+    wall = Wall(COUNTS_ANEW)
+    wall.republish(number=1)
+    wall.echoes.acknowledged([1], wall.now)
+    assert wall.comes(packet=1)
+    assert not wall.comes(packet=2, again=True)
+    wall.echoes.lost()
+    wall.opened(resumed=False)
+    assert not wall.comes(packet=1, again=True)
+
+
+def test_where_packet_ids_do_not_last_an_echo_of_long_ago_suppresses_nothing() -> None:
+    wall = Wall(COUNTS_ANEW)
+    assert not wall.comes()
+    wall.republish(number=1)
+    wall.echoes.acknowledged([1], wall.now)
+    assert wall.comes(packet=1)
+    for _ in range(2):
+        wall.now += ECHO_KEPT_S
+        assert not wall.comes(b"other", packet=2)
+    wall.echoes.lost()
+    wall.opened()
+    assert not wall.comes(packet=1, again=True)
+
+
+def test_where_packet_ids_do_not_last_no_more_echoes_are_remembered_than_the_bound() -> None:
+    repeats = ByContent()
+    for number in range(3 * ECHOES_MAX):
+        repeats.note(Incoming(topic="t", payload=b"x", qos=1, packet=1), print_of(0, "t", b"%d" % number))
+    assert len(repeats) <= ECHOES_MAX
 
 
 def test_a_packet_id_that_somebody_else_has_used_since_is_nobodys_echo() -> None:

@@ -20,6 +20,7 @@ from mqloom.core.effects import (
 )
 from mqloom.core.events import (
     AcksReceived,
+    BrokerKnown,
     Event,
     FencePassed,
     FramesReceived,
@@ -38,6 +39,7 @@ from mqloom.core.events import (
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.topics import topic_matches
+from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.gate import parts_of
 from mqloom.plugins.scan_matcher import ScanMatcher
@@ -75,8 +77,9 @@ class PlainBroker:
 class Town:
     """Brokers and gateways; what is between two of them stays in order, and else comes in any order."""
 
-    def __init__(self, links: Links, chance: random.Random) -> None:
+    def __init__(self, links: Links, chance: random.Random, traits: Traits = USUAL) -> None:
         self.chance = chance
+        self.traits = traits
         self.now = 0.0
         self.names = sorted({name for link in links for name in link})
         self.brokers = {name: PlainBroker(echoes=chance.random() < 0.5) for name in self.names}
@@ -88,6 +91,7 @@ class Town:
         self.breaks = 0
         self.nodes = {name: self.node(name, links) for name in self.names}
         for name in self.names:
+            self.happen(name, BrokerKnown(traits=traits))
             self.happen(name, Started())
             self.happen(name, IntakeOpened(echoes=self.brokers[name].echoes))
             for link in links:
@@ -194,7 +198,7 @@ class Town:
         self.breaks += 1
         broker = self.brokers[name]
         again = [
-            Incoming(topic=each.topic, payload=each.payload, qos=1, packet=each.packet, again=True)
+            Incoming(topic=each.topic, payload=each.payload, qos=1, packet=self.packet(broker, each), again=True)
             for each in broker.unacknowledged.values()
         ]
         broker.unacknowledged.clear()
@@ -207,6 +211,10 @@ class Town:
         for effect in reversed(twice):
             first.appendleft(lambda effect=effect: self.republish(name, effect))  # type: ignore[misc]
         self.happen(name, IntakeOpened(echoes=broker.echoes))
+
+    def packet(self, broker: PlainBroker, sent: Incoming) -> int:
+        """Return the packet id of what is sent again."""
+        return sent.packet if self.traits.keeps_packet_ids else next(broker.packets)
 
     # ---- people --------------------------------------------------------------------------------------------------
 
@@ -314,9 +322,10 @@ def test_in_a_ring_nothing_goes_round_and_nothing_comes_twice(seed: int) -> None
     live(Town(RING, random.Random(f"a ring {seed}")), is_tree=False)
 
 
+@pytest.mark.parametrize("traits", [USUAL, Traits(keeps_packet_ids=False)], ids=["usual", "packet ids change"])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("tree", ["two", "a chain", "a star"])
-def test_connections_that_break_lose_nothing_and_bring_nothing_in_twice(tree: str, seed: int) -> None:
-    town = Town(TREES[tree], random.Random(f"breaks {tree} {seed}"))
+def test_connections_that_break_lose_nothing_and_bring_nothing_in_twice(tree: str, seed: int, traits: Traits) -> None:
+    town = Town(TREES[tree], random.Random(f"breaks {tree} {seed}"), traits)
     live(town, breaks=True)
     assert town.breaks

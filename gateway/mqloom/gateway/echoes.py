@@ -7,7 +7,7 @@ publishes but by topic and payload. So each republication is expected back once:
     it comes                     then
     expected                     it is the echo: dropped
     expected, from a client      dropped, and the echo is taken in in its place: they are equal
-    again, of a known packet id  the broker did not get our acknowledgement: dropped
+    again, and known             the broker did not get our acknowledgement: dropped (see `echo_repeats`)
     not expected                 somebody published it: taken in
 
     an expectation ends when     because
@@ -31,6 +31,8 @@ from mqloom.core.effects import PublishLocally
 from mqloom.core.limits import ECHO_KEPT_S, ECHO_S, ECHOES_MAX
 from mqloom.core.publication import Incoming
 from mqloom.core.seen import Print, print_of
+from mqloom.core.traits import Traits
+from mqloom.gateway.echo_repeats import ByContent, ByPacketId, EchoRepeats
 from mqloom.gateway.journal import Journal
 
 DOUBTS_MAX: Final = 4
@@ -66,13 +68,18 @@ class Echoes:
         self._long: deque[_Expected] = deque()
         self._unacknowledged: dict[int, _Expected] = {}
         self._doubted: dict[int, list[_Expected]] = {}  # the further copies, while it is not acknowledged
-        self._packets: dict[int, Print] = {}  # of echoes that came with a packet id; so there are 65,535 at most
+        self._repeats: EchoRepeats = ByPacketId()
+
+    def know(self, traits: Traits) -> None:
+        """Before anything comes: how our broker behaves."""
+        if not traits.keeps_packet_ids:
+            self._repeats = ByContent()
 
     def opened(self, now: float, *, echoes: bool, resumed: bool) -> None:
         """The intake's connection stands."""
         self._come = echoes
         if not resumed:
-            self._packets.clear()
+            self._repeats.clear()
         for each in [each for same in self._open.values() for each in same]:
             if not echoes or (not resumed and not each.number):
                 self._close(each, "session lost")
@@ -80,6 +87,7 @@ class Echoes:
 
     def lost(self) -> None:
         """The intake's connection broke: what was not acknowledged is sent again, and may then come twice."""
+        self._repeats.lost()
         for number, each in self._unacknowledged.items():
             doubts = self._doubted.setdefault(number, [])
             if len(doubts) < DOUBTS_MAX and self._count < ECHOES_MAX:
@@ -112,25 +120,26 @@ class Echoes:
 
     def take(self, incoming: Incoming) -> bool:
         """Whether this is an echo of ours, which is over with that."""
-        if not self._open and not self._packets:
+        if not self._open and not len(self._repeats):
             return False
         print_ = print_of(0, incoming.topic, incoming.payload)
-        if incoming.again and self._packets.get(incoming.packet) == print_:
+        if incoming.again and self._repeats.knows(incoming, print_):
             self._journal.counters.add("echoes")
             return True
         if incoming.packet:
-            self._packets.pop(incoming.packet, None)
+            self._repeats.came(incoming)
         expected = self._open.get(print_)
         if expected is None:
             return False
         self._close(min(expected, key=lambda each: not each.is_sure), "")
         self._journal.counters.add("echoes")
         if incoming.packet:
-            self._packets[incoming.packet] = print_
+            self._repeats.note(incoming, print_)
         return True
 
     def expire(self, now: float) -> None:
         """Expect no longer what should have come by now."""
+        self._repeats.expire(now)
         for queue in (self._short, self._long):
             while queue and (not queue[0].is_open or queue[0].until <= now):
                 each = queue.popleft()

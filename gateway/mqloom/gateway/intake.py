@@ -71,6 +71,7 @@ class Intake:
         self._traits = traits
         if not traits.keeps_packet_ids:
             self._packets = ByContent()
+        self.echoes.know(traits)
 
     def open(self) -> None:
         """We know who may want what: take in."""
