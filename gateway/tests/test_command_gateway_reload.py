@@ -163,7 +163,9 @@ def test_a_reload_changes_what_it_can_without_a_break_and_nothing_is_lost(tmp_pa
                 text.replace('data = ["stocks/#"]', 'data = ["stocks/#", "news/#"]\nmatcher = "scan"') + MORE
             )
             gateway.reload()
-            gateway.wait_for("was read again, and holds")
+            gateway.wait_for(
+                "holds; changed now: federation.data; codecs; subscriptions; plugins: words (new); waiting"
+            )
             gateway.wait_for("federation.matcher is changed, but stays as it was")
 
             def is_read() -> bool:
@@ -174,6 +176,9 @@ def test_a_reload_changes_what_it_can_without_a_break_and_nothing_is_lost(tmp_pa
 
             until(is_read, "what is data now is taken in, and read by the codec that was dropped in")
             assert set(news) == {b"one two three"}
+            path.write_text(text)
+            gateway.reload()
+            gateway.wait_for("changed now: federation.data; no data any more: news/#; codecs; subscriptions")
         until(lambda: len(seen) >= len(sent), f"{len(seen)} of {len(sent)} have come")
         assert seen == Counter(sent)
         assert comings_and_goings(tmp_path) == came_and_went

@@ -125,6 +125,31 @@ def test_a_broker_that_comes_late_is_found_and_what_waited_is_sent(
     asyncio.run(run())
 
 
+def test_what_is_not_subscribed_to_any_more_comes_no_more_and_all_else_without_a_break(client: str) -> None:
+    async def run() -> None:
+        address = free_address()
+        async with broker(address):
+            receiver, sender = connect(client, address, "receiver", "a/#", "b"), connect(client, address, "sender")
+            await receiver.up.wait()
+            await sender.up.wait()
+            receiver.connection.resubscribe([TopicSubscription("c", 1), TopicSubscription("a/b", 1)])
+
+            def is_changed() -> bool:
+                sender.connection.publish("c", b"new", 1)
+                return b"new" in receiver.payloads
+
+            await until(is_changed)
+            for topic, payload in (("b", b"gone"), ("a/x", b"gone"), ("a/b", b"stays"), ("c", b"last")):
+                sender.connection.publish(topic, payload, 1)
+            await until(lambda: receiver.payloads[-1] == b"last")
+            assert [each for each in receiver.payloads if each != b"new"] == [b"stays", b"last"]
+            assert receiver.down == []
+            await receiver.connection.close()
+            await sender.connection.close()
+
+    asyncio.run(run())
+
+
 def test_a_broker_that_goes_away_is_noticed(client: str) -> None:
     async def run() -> None:
         address = free_address()

@@ -7,8 +7,9 @@ import pytest
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration_checks import Federation, load_federation
 from mqloom.gateway.key_file import new_key, write_keys
-from mqloom.gateway.reloading import left_as_it_was
+from mqloom.gateway.reloading import changed, left_as_it_was
 
+GONE = "plugins: cbor_codec (gone)"
 WEST = GatewayId("west")
 TEXT = """
 [federation]
@@ -51,15 +52,32 @@ def read(folder: Path, text: str = TEXT) -> Federation:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "news"),
+    [
+        ('name = "two"', 'name = "both"', ["federation.name"]),
+        ("stocks/#", "stocks/+", ["federation.data", "no data any more: stocks/#", "subscriptions"]),
+        (
+            'data = ["stocks/#"]',
+            'data = ["stocks/#", "more"]\ntelemetry_s = 3',
+            ["federation.data", "federation.telemetry_s"],
+        ),
+        ('into = "hot"', 'into = "cold"', ["subscriptions"]),
+        ('id = "west"', 'id = "west"\nfederate = ["stocks/#"]', ["brokers.federate of west"]),
+        ('clients = ["*"]', 'clients = ["a*"]', ["plugins: allow_list (other settings)"]),
+        ("[[subscriptions]]", '[[codecs]]\ntopics = "#"\ncodec = "cbor"\n[[subscriptions]]', ["codecs"]),
+        ("[plugins.settings.tree", '[plugins]\ndisabled = ["cbor_codec"]\n[plugins.settings.tree', [GONE]),
+        ('between = ["west", "east"]', 'between = ["east", "west"]', []),
+    ],
+)
+def test_each_change_that_holds_at_once_is_named(tmp_path: Path, old: str, new: str, news: list[str]) -> None:
+    before, after = read(tmp_path), read(tmp_path, TEXT.replace(old, new))
+    assert changed(before, after, WEST) == news
+    assert left_as_it_was(before, after, WEST) == []
+
+
+@pytest.mark.parametrize(
     ("old", "new", "left"),
     [
-        ('name = "two"', 'name = "both"', []),
-        ("stocks/#", "stocks/+", []),
-        ('data = ["stocks/#"]', 'data = ["stocks/#", "more"]\ntelemetry_s = 3', []),
-        ('into = "hot"', 'into = "cold"', []),
-        ('id = "west"', 'id = "west"\nfederate = ["stocks/#"]', []),
-        ('clients = ["*"]', 'clients = ["a*"]', []),
-        ('between = ["west", "east"]', 'between = ["east", "west"]', []),
         ('data = ["stocks/#"]', 'data = ["stocks/#"]\nmatcher = "scan"', ["federation.matcher"]),
         ('id = "west"', 'id = "west"\nport = 1999', ["brokers.port of west"]),
         ('id = "west"', 'id = "west"\nmetrics_port = 9', ["brokers.metrics_port of west"]),
@@ -73,8 +91,10 @@ def read(folder: Path, text: str = TEXT) -> Federation:
         ),
     ],
 )
-def test_each_change_holds_at_once_or_is_named(tmp_path: Path, old: str, new: str, left: list[str]) -> None:
-    assert left_as_it_was(read(tmp_path), read(tmp_path, TEXT.replace(old, new)), WEST) == left
+def test_each_change_that_waits_for_a_restart_is_named(tmp_path: Path, old: str, new: str, left: list[str]) -> None:
+    before, after = read(tmp_path), read(tmp_path, TEXT.replace(old, new))
+    assert left_as_it_was(before, after, WEST) == left
+    assert changed(before, after, WEST) == []
 
 
 def test_an_agent_that_was_dropped_in_waits_for_a_restart(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mqloom.gateway.key_file import keyring_in, order_keys_in
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
-from mqloom.gateway.reloading import left_as_it_was
+from mqloom.gateway.reloading import changed, left_as_it_was
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
@@ -45,6 +45,7 @@ class Assembly:
         self._federation = self._begun_with = federation
         self._gateway = gateway
         self._counters = Counters()
+        self._keyring: Keyring | None = None
         configuration, manager = federation.configuration, federation.manager
         broker = configuration.broker(gateway)
         address = _address(configuration, broker)
@@ -68,20 +69,26 @@ class Assembly:
             ),
         )
 
-    def reload(self, federation: Federation) -> list[str]:
-        """Let another configuration hold; return what of it must wait for a restart. Raises ConfigurationError."""
+    def reload(self, federation: Federation) -> tuple[list[str], list[str]]:
+        """Let another configuration hold; return what is different now, and what must wait for a restart.
+
+        Raises ConfigurationError.
+        """
         left = left_as_it_was(self._begun_with, federation, self._gateway)
+        news = changed(self._federation, federation, self._gateway)
         changeable = _changeable(federation, self._gateway)
-        self._federation = federation
+        if changeable.keyring is not None and changeable.keyring != self._keyring:
+            news.append(f"keys: {changeable.keyring.sending.name} seals from now on")
+        self._federation, self._keyring = federation, changeable.keyring
         self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s)
-        return left
+        return news, left
 
     def _build_node(self, epoch: int, now: float) -> Node:
         configuration, manager = self._federation.configuration, self._federation.manager
         gateway, broker = self._gateway, configuration.broker(self._gateway)
         neighbours = configuration.neighbours(gateway)
         changeable = _changeable(self._federation, gateway)
-        keyring = changeable.keyring
+        keyring = self._keyring = changeable.keyring
         parts = NodeParts(
             gateway=gateway,
             epoch=epoch,

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import logging
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from mqloom.core.errors import MQLoomError
@@ -56,13 +57,18 @@ async def reload(assembly: Assembly, path: Path, gateway: GatewayId) -> None:
     """Read the configuration again beside the gateway's work, and let it hold; a mistake in it changes nothing."""
     log = logging.LoggerAdapter(logger, {"gateway": gateway})
     try:
-        left = assembly.reload(await asyncio.to_thread(load_federation, path))
+        news, left = assembly.reload(await asyncio.to_thread(load_federation, path))
     except Exception as error:  # whatever is wrong with what somebody has just written must not end the gateway
         log.error("the configuration is not changed: %s", error, exc_info=not isinstance(error, MQLoomError))
         return
     for place in left:
         log.warning("%s is changed, but stays as it was until the gateway is started again", place)
-    log.info("the configuration %s was read again, and holds", path)
+    log.info("the configuration %s was read again, and holds; %s", path, _summary(news, left))
+
+
+def _summary(news: Sequence[str], left: Sequence[str]) -> str:
+    text = f"changed now: {'; '.join(news)}" if news else "nothing that holds at once is changed"
+    return f"{text}; waiting for a new start: {'; '.join(left)}" if left else text
 
 
 def configure_logging(*, verbose: bool) -> None:

@@ -1,4 +1,4 @@
-"""A configuration that was read again, beside the one a gateway runs with: what of it must wait for a restart."""
+"""A configuration that was read again, beside the one a gateway runs with: what holds now, what waits for a restart."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -23,6 +23,39 @@ BUILT_IN: Final = {
     "mqloom_agent": "agent",
 }
 """What a plugin offers that is part of a running gateway, by hook."""
+
+NONE: Final[tuple[tuple[str, ...], Mapping[str, object]]] = ((), {})
+
+
+def changed(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
+    """Return what is different from the configuration before and holds at once, each with its place.
+
+    Keys in a file are not looked at, nor what a plugin does that has the name, hooks and settings that it had.
+    """
+    before, after = old.configuration, new.configuration
+    places = [f"federation.{key}" for key in _changed_keys(before.federation, after.federation)]
+    gone = [topics for topics in before.federation.data if topics not in after.federation.data]
+    if gone:
+        places.append(f"no data any more: {', '.join(gone)}")
+    places += [f"brokers.{key} of {gateway}" for key in _changed_keys(before.broker(gateway), after.broker(gateway))]
+    if before.codecs != after.codecs:
+        places.append("codecs")
+    mine = [[each for each in one.subscriptions if each.broker == gateway] for one in (before, after)]
+    if mine[0] != mine[1]:
+        places.append("subscriptions")
+    had, has = _by_name(old), _by_name(new)
+    places += [
+        f"plugins: {name} ({'gone' if name not in has else 'new' if name not in had else 'other settings'})"
+        for name in sorted({*had, *has})
+        if had.get(name) != has.get(name) and not BUILT_IN.keys() & {*had.get(name, NONE)[0], *has.get(name, NONE)[0]}
+    ]
+    return places
+
+
+def _changed_keys(old: Struct, new: Struct) -> Iterator[str]:
+    for field in msgspec.structs.fields(old):
+        if field.name in RELOADED and getattr(old, field.name) != getattr(new, field.name):
+            yield field.encode_name
 
 
 def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
@@ -57,7 +90,7 @@ def _plugins(old: Federation, new: Federation) -> Iterator[str]:
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
             continue
-        hooks = {*before.get(name, ((), {}))[0], *after.get(name, ((), {}))[0]}
+        hooks = {*before.get(name, NONE)[0], *after.get(name, NONE)[0]}
         for hook, what in BUILT_IN.items():
             if hook in hooks:
                 yield f"plugins: the {what} of {name}"

@@ -11,7 +11,6 @@ acknowledgements must still be read, and QoS 0 past the bound is dropped, and to
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mqloom.core.errors import TopicError
 from mqloom.core.limits import (
@@ -230,10 +229,12 @@ class AsyncioConnection(KeptConnection):
             self._session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
-        """Subscribe to these from now on, without a break."""
-        self._plan = replace(self._plan, subscriptions=subscriptions)
+        """Subscribe to these from now on, and to nothing else, without a break."""
+        gone = self._change(subscriptions)
         if self._session is not None:
             self._session.write(packets.subscribe(self._next_packet(), subscriptions, self._version))
+            if gone:
+                self._session.write(packets.unsubscribe(self._next_packet(), gone, self._version))
 
     def came(self, messages: list[Received]) -> None:
         """Messages have come."""

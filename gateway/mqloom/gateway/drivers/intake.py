@@ -72,7 +72,7 @@ class IntakeDriver:
         self.connection.open()
 
     def change(self, data: Sequence[str]) -> None:
-        """Other topics are data now. Of those that are not any more the broker may go on: it is acknowledged unread."""
+        """Other topics are data now. What the broker has still sent of those that are not is acknowledged unread."""
         self._data = data
         self.connection.resubscribe(_subscriptions(data))
 

@@ -7,7 +7,8 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mqloom.gateway.drivers.backlog import Backlog
@@ -20,6 +21,7 @@ from mqloom.gateway.drivers.mqtt import (
     Refused,
     Then,
     Token,
+    TopicSubscription,
 )
 from mqloom.gateway.drivers.protocols import Backoff, BrokerLimits, SpokenProtocol
 
@@ -100,6 +102,13 @@ class KeptConnection(ABC):
     def resume(self) -> None:
         """Hand over again what has come meanwhile."""
         self._backlog.resume()
+
+    def _change(self, subscriptions: Sequence[TopicSubscription]) -> list[str]:
+        """Remember what is subscribed to from now on; return the topics that are not any more."""
+        kept = {each.topic for each in subscriptions}
+        gone = [each.topic for each in self._plan.subscriptions if each.topic not in kept]
+        self._plan = replace(self._plan, subscriptions=subscriptions)
+        return gone
 
     # ---- what happens --------------------------------------------------------------------------------------------
 

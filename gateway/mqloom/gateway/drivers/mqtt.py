@@ -167,7 +167,7 @@ class Connection(Protocol):
         ...
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
-        """Subscribe to these from now on, without a break; what was subscribed to before may go on coming."""
+        """Subscribe to these from now on, and to nothing else, without a break; what is under way still comes."""
         ...
 
     def pause(self) -> None:

@@ -22,6 +22,7 @@ CONNACK: Final = 0x20
 PUBLISH: Final = 0x30
 PUBACK: Final = 0x40
 SUBACK: Final = 0x90
+UNSUBACK: Final = 0xB0
 PINGRESP: Final = 0xD0
 DISCONNECT: Final = 0xE0
 
@@ -123,6 +124,12 @@ def subscribe(packet: int, subscriptions: Sequence[TopicSubscription], version: 
             options |= each.no_local << 2 | each.retain_as_published << 3 | int(each.retained) << 4
         body += _text(each.topic) + bytes((options,))
     return _packet(0x82, body)
+
+
+def unsubscribe(packet: int, topics: Sequence[str], version: int) -> bytes:
+    """Return an UNSUBSCRIBE."""
+    body = struct.pack("!H", packet) + (b"\x00" if version == MQTT_5 else b"")
+    return _packet(0xA2, body + b"".join(map(_text, topics)))
 
 
 def publish(head: int, topic: bytes, packet: int, properties: bytes, payload: bytes) -> bytes:

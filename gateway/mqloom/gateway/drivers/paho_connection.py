@@ -12,7 +12,6 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
@@ -201,10 +200,12 @@ class PahoConnection(KeptConnection):
             self._client.ack(packet, 1)
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
-        """Subscribe to these from now on, without a break."""
-        self._plan = replace(self._plan, subscriptions=subscriptions)
+        """Subscribe to these from now on, and to nothing else, without a break."""
+        gone = self._change(subscriptions)
         if self._client is not None and self._client.is_connected():
             self._subscribe(self._client)
+            if gone:
+                self._client.unsubscribe(gone)
 
     # ---- paho's thread -------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class Session(asyncio.Protocol):
             self._owner.subscribed(packets.read_suback(body, self._version)[1])
         elif kind == packets.DISCONNECT:
             self.end(packets.reason_text(body[0]) if body else "it has ended the connection")
-        elif kind != packets.PINGRESP:
+        elif kind not in (packets.PINGRESP, packets.UNSUBACK):
             raise PacketError(f"a packet of kind 0x{kind:02x}")
 
     def _answered(self, answer: Answer) -> None:
