@@ -1,8 +1,11 @@
 """What a gateway counts."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
-from mqloom.core.counters import COUNTERS, Counters
+from mqloom.core.counters import COUNTERS, REASONS, Counters
 
 
 def test_a_new_gateway_has_counted_nothing() -> None:
@@ -52,3 +55,22 @@ def test_an_unknown_counter_is_our_own_mistake() -> None:
 
 def test_every_counter_says_what_it_means() -> None:
     assert all(name.isidentifier() and meaning for name, meaning in COUNTERS.items())
+
+
+def test_every_reason_that_the_source_names_is_known_beforehand() -> None:
+    """Whoever alerts on a rise must have the series before the first count."""
+    root = Path(__file__).parents[2]
+    named: set[tuple[str, str]] = set()
+    for file in [*root.glob("core/mqloom/**/*.py"), *root.glob("gateway/mqloom/**/*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "refuse":
+                texts = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+                if len(texts) == 2:
+                    named.add((str(texts[0]), str(texts[1])))
+    assert len(named) > 20
+    assert [(name, reason) for name, reason in sorted(named) if reason not in (*REASONS.get(name, ()), "matcher")] == []
+
+
+def test_reasons_are_of_counters_and_each_once() -> None:
+    assert REASONS.keys() <= COUNTERS.keys()
+    assert all(len(set(reasons)) == len(reasons) for reasons in REASONS.values())

@@ -1,10 +1,11 @@
 """Metrics are valid in Prometheus' text format, follow its conventions, and say the reason of every failure."""
 
+import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mqloom.core.counters import COUNTERS
+from mqloom.core.counters import COUNTERS, REASONS
 from mqloom.core.ids import GatewayId
 from mqloom.core.reports import Report, ReportedLink
 from mqloom.gateway.metrics import Process, families, render
@@ -75,8 +76,27 @@ def test_every_counter_is_there_from_the_start() -> None:
     empty = Report(gateway=GatewayId("west"), epoch=1, at=1.0, links=())
     found = read(render(empty, "0.1.0", is_served=False, process=Process(0.0, None)))
     assert all(found[f"mqloom_{name}_total", ()] == 0 for name in COUNTERS)
+    for name, reasons in REASONS.items():
+        assert all(found[f"mqloom_{name}_total", (("reason", reason),)] == 0 for reason in reasons)
     assert found["mqloom_broker_up", ()] == 0
     assert not [name for name, _ in found if name.startswith(("mqloom_link_up", "process_resident"))]
+
+
+def test_no_series_goes_when_another_comes() -> None:
+    """Prometheus sees a series that is new as no rise: neither its first value, nor that of a sum."""
+    empty = Report(gateway=GatewayId("west"), epoch=1, at=1.0, links=())
+    before = read(render(empty, "0.1.0", is_served=True, process=Process(0.0, 1)))
+    after = read(render(REPORT, "0.1.0", is_served=True, process=Process(0.0, 1)))
+    assert before.keys() <= after.keys()
+
+
+def test_the_alerts_in_the_docs_are_about_series_that_are_there_from_the_start() -> None:
+    [text] = re.findall(r"```yaml\n(groups:.*?)```", PAGE, re.DOTALL)
+    names = set(re.findall(r"\b(mqloom_\w+)", text))
+    report = Report(gateway=GatewayId("west"), epoch=1, at=1.0, links=REPORT.links)
+    found = {name for name, _ in read(render(report, "0.1.0", is_served=True, process=Process(0.0, 1)))}
+    assert len(names) > 3
+    assert names <= found
 
 
 def test_every_metric_that_is_no_counter_is_documented() -> None:

@@ -67,6 +67,12 @@ def read(folder: Path, text: str = TEXT) -> Federation:
         ("[[subscriptions]]", '[[codecs]]\ntopics = "#"\ncodec = "cbor"\n[[subscriptions]]', ["codecs"]),
         ("[plugins.settings.tree", '[plugins]\ndisabled = ["cbor_codec"]\n[plugins.settings.tree', [GONE]),
         ('between = ["west", "east"]', 'between = ["east", "west"]', []),
+        ("port = 1884", 'port = 1884\nfederate = ["stocks/a"]', []),
+        (
+            "port = 1884",
+            'port = 1884\nclient_host = "east.example"\nclient_tls = "on"',
+            ["brokers.client_host of east", "brokers.client_tls of east"],
+        ),
     ],
 )
 def test_each_change_that_holds_at_once_is_named(tmp_path: Path, old: str, new: str, news: list[str]) -> None:
@@ -82,7 +88,6 @@ def test_each_change_that_holds_at_once_is_named(tmp_path: Path, old: str, new: 
         ('id = "west"', 'id = "west"\nport = 1999', ["brokers.port of west"]),
         ('id = "west"', 'id = "west"\nmetrics_port = 9', ["brokers.metrics_port of west"]),
         ("port = 1884", "port = 1885", ["brokers: east"]),
-        ("port = 1884", 'port = 1884\nclient_host = "east.example"\nclient_tls = "on"', []),
         ('strategy = "S0"', 'strategy = "S1"', ["plugins: the overlay of tree_overlay"]),
         (
             'between = ["west", "east"]',
@@ -112,6 +117,8 @@ def test_other_keys_hold_at_once_and_a_first_key_waits_for_a_restart(tmp_path: P
     assert left_as_it_was(one, two, WEST) == []
     assert left_as_it_was(without, one, WEST) == ["federation.key_file"]
     assert left_as_it_was(one, without, WEST) == ["federation.key_file"]
+    assert changed(one, two, WEST) == ["federation.key_file"]
+    assert changed(without, one, WEST) == []
 
 
 def keyed(name: str) -> tuple[str, str]:

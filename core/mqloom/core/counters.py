@@ -6,6 +6,19 @@ A counter of failures is counted by reason, so that an operator sees not only th
 from collections import Counter
 from typing import Final
 
+from mqloom.core.wire import REFUSALS
+
+DROPS: Final = (
+    "not connected",
+    "queue full",
+    "backlog full",
+    "too large",
+    "invalid",
+    "closed",
+    "refused by the broker",
+)
+"""Why a connection does not take a message, or give one."""
+
 COUNTERS: Final = {
     "publications_in": "publications taken in from the local broker",
     "publications_refused": "publications of the local broker not taken in, by reason",
@@ -61,6 +74,50 @@ COUNTERS: Final = {
     "link_frames_dropped": "frames for a neighbour that its connection could not take, by reason",
 }
 """Every counter by name, with its meaning."""
+
+REASONS: Final = {
+    "publications_refused": (
+        "payload too large",
+        "retained replay",
+        "topic too long",
+        "topic invalid",
+        "too many properties",
+    ),
+    "publications_dropped": ("link down", "hops", "urgent", "start", "refused"),
+    "publications_dead": ("plugin", "refused"),
+    "subscriptions_refused": (
+        "record",
+        "rate",
+        "admission",
+        "filter",
+        "topic",
+        "matcher",
+        "too many",
+        "neighbour",
+        "conflict",
+        "cycle",
+        "hops",
+    ),
+    "mirror_refused": ("too large",),
+    "questions_refused": ("rate", "client", "malformed", "topic", "matcher"),
+    "frames_refused": (*REFUSALS, "park", "status", "order"),
+    "flows_parked": ("queue",),
+    "links_refused": ("unknown", "many"),
+    "links_crowded": ("soft",),
+    "link_resets": ("restarted",),
+    "frames_stale": ("past",),
+    "moves_refused": ("order", "path", "number", "malformed", "client"),
+    "migrations_refused": ("request", "malformed", "client", "answer", "mark", "stale"),
+    "rosters_refused": ("stranger", "size"),
+    "places_refused": ("configuration", "malformed"),
+    "controls_refused": ("oversized",),
+    "flushes_expired": ("deadline", "patience"),
+    "interest_refused": ("topic", "too many", "matcher"),
+    "echoes_missed": ("late", "session lost", "too many"),
+    "local_publishes_dropped": DROPS,
+    "link_frames_dropped": DROPS,
+}
+"""The reasons that are known beforehand, by counter: there may be others, such as the names of plugins."""
 
 FAILURE_WORDS: Final = ("refused", "dropped", "failures", "undecodable", "dead", "expired")
 """A counter whose name ends in one of these counts what somebody may want to do something about."""

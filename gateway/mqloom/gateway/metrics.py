@@ -1,13 +1,15 @@
 """A gateway's counters and its report in Prometheus' text format (version 0.0.4).
 
 Names follow its conventions: `mqloom_` in front, base units, `_total` behind what only grows. A counter that is kept by
-reason has one series for each reason that has occurred, with the reason as a label. Every series names its gateway.
+reason has one series for each reason that is known beforehand or has occurred, with the reason as a label, and one
+without, of what was counted without a reason. All are there from the start: only so a first count is seen as a rise.
+Every series names its gateway.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
-from mqloom.core.counters import COUNTERS
+from mqloom.core.counters import COUNTERS, REASONS
 from mqloom.core.reports import Report, ReportedLink
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -91,13 +93,13 @@ def _links(report: Report) -> Iterable[Family]:
 
 
 def _counters(counts: Mapping[str, int]) -> Iterable[Family]:
-    """Return every counter, one that has counted nothing as 0: only so its first count is seen as a rise."""
-    by_name: dict[str, list[Series]] = {name: [] for name in COUNTERS}
+    by_name = {name: dict.fromkeys(("", *REASONS.get(name, ())), 0) for name in COUNTERS}
     for key, count in counts.items():
         name, _, reason = key.partition(".")
-        by_name[name].append(((("reason", reason),) if reason else (), count))
-    for name, series in by_name.items():
-        yield Family(f"mqloom_{name}_total", "counter", COUNTERS[name], tuple(series) or (((), 0),))
+        by_name[name][reason] = count
+    for name, by_reason in by_name.items():
+        series = (((("reason", reason),) if reason else (), count) for reason, count in by_reason.items())
+        yield Family(f"mqloom_{name}_total", "counter", COUNTERS[name], tuple(series))
 
 
 def _labels(report: Report, labels: Labels) -> str:

@@ -34,10 +34,16 @@ def changed(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
     """
     before, after = old.configuration, new.configuration
     places = [f"federation.{key}" for key in _changed_keys(before.federation, after.federation)]
+    if bool(before.federation.key_file) != bool(after.federation.key_file):  # that waits for a restart
+        places.remove("federation.key_file")
     gone = [topics for topics in before.federation.data if topics not in after.federation.data]
     if gone:
         places.append(f"no data any more: {', '.join(gone)}")
     places += [f"brokers.{key} of {gateway}" for key in _changed_keys(before.broker(gateway), after.broker(gateway))]
+    others = {broker.id: broker for broker in before.brokers if broker.id != gateway}
+    for broker in after.brokers:
+        keys = _changed_keys(others[broker.id], broker) if broker.id in others else ()
+        places += [f"brokers.{key} of {broker.id}" for key in keys if key != "federate"]
     if before.codecs != after.codecs:
         places.append("codecs")
     mine = [[each for each in one.subscriptions if each.broker == gateway] for one in (before, after)]
