@@ -48,6 +48,12 @@ def test_the_object_has_the_same() -> None:
     assert rows["problems"] == {B: "it does not answer"}
 
 
+def test_a_broker_that_is_drained_is_named() -> None:
+    drained = Report(gateway=A, epoch=1_000_000, at=1.0, links=(), clients=1_200, migrating=50, draining=True)
+    text = as_tables("exchange", Overview({A: Reported(STATUS, drained)}, {}))
+    assert "\n\nA is being drained: 1,200 clients there, 50 on their way\n\n" in text
+
+
 def test_a_federation_is_well_when_all_run_and_all_links_are_up() -> None:
     up = Report(gateway=A, epoch=1_000_000, at=1.0, links=())
     assert Overview({A: Reported(STATUS, up)}, {}).is_well

@@ -5,7 +5,7 @@ The answers come by `ctl`: how far it is, again and again, until it is done. Wha
 as a mark, so that it goes on after a restart of the gateway.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,9 @@ from mqloom.core.limits import (
     ROSTER_BROKERS_MAX,
 )
 
+RATE_MAX: Final = 100_000
+"""Orders a second; more: refused."""
+
 ClientName = Annotated[ClientId, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 
 
@@ -32,9 +35,9 @@ class Bounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `deadline_s` is how long a client may take to be served by the target; then it stays.
     """
 
-    rate: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
+    rate: Annotated[float, Meta(ge=0, le=RATE_MAX)] = 0.0
     at_once: Annotated[int, Meta(ge=1, le=AT_ONCE_MAX)] = AT_ONCE
-    deadline_s: Annotated[float, Meta(ge=1, le=ORDER_S_MAX)] = MIGRATION_S
+    deadline_s: Annotated[float, Meta(gt=0, le=ORDER_S_MAX)] = MIGRATION_S
 
 
 class MigrationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -46,6 +46,10 @@ class Report(Struct, frozen=True, kw_only=True):
     lag_s: Seconds = 0.0
     """How long ago the oldest publication of our own broker came that is not taken care of; 0: there is none."""
     clients: Number = 0
+    migrating: Number = 0
+    """Clients among them that are on their way to another broker, by our order."""
+    draining: bool = False
+    """Whether all clients are sent away: see `mqloom drain`."""
     subscriptions_here: Number = 0
     subscriptions_elsewhere: Number = 0
     counts: Annotated[dict[str, Number], Meta(max_length=REPORT_COUNTS_MAX)] = {}

@@ -41,3 +41,6 @@ class Look(NamedTuple):
     subscriptions_here: int
     subscriptions_elsewhere: int
     clients: int
+    migrating: int = 0
+    """Clients that are being moved to other brokers."""
+    is_draining: bool = False

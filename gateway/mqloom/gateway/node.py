@@ -460,4 +460,6 @@ class Node:
             subscriptions_here=here,
             subscriptions_elsewhere=elsewhere,
             clients=len(self._subscribers),
+            migrating=self._migrations.under_way,
+            is_draining=self._migrations.is_draining,
         )

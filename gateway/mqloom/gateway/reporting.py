@@ -80,6 +80,8 @@ class Reporting:
             deliveries=look.holdings.deliveries,
             lag_s=round(self._lag_s, 3),
             clients=look.clients,
+            migrating=look.migrating,
+            draining=look.is_draining,
             subscriptions_here=look.subscriptions_here,
             subscriptions_elsewhere=look.subscriptions_elsewhere,
             counts=dict(listed[:REPORT_COUNTS_MAX]),

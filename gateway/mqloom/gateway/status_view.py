@@ -73,6 +73,8 @@ def as_rows(name: str, overview: Overview) -> dict[str, object]:
                 "deliveries": report.deliveries,
                 "lag_s": report.lag_s,
                 "clients": report.clients,
+                "migrating": report.migrating,
+                "draining": report.draining,
                 "subscriptions_here": report.subscriptions_here,
                 "subscriptions_elsewhere": report.subscriptions_elsewhere,
             }
@@ -122,6 +124,13 @@ def as_tables(name: str, overview: Overview) -> str:
     broken = len(list(overview.broken_links()))
     is_not_up = "1 link is not up" if broken == 1 else f"{broken:,} links are not up"
     verdict = f"federation {name}: {states}" + (f", {is_not_up}" if broken else "")
+    drained = [
+        f"{gateway} is being drained: {report.clients:,} clients there, {report.migrating:,} on their way"
+        for gateway, (_, report) in overview.gateways.items()
+        if report.draining
+    ]
+    if drained:
+        parts.append(drained)
     return "\n\n".join(["\n".join(part) for part in parts] + [verdict])
 
 

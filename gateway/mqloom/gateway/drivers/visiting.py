@@ -117,7 +117,8 @@ def sealed_request(
     if keyring is None:
         return body
     visit, said = visits.each[gateway], layout.status(gateway)
-    if not visits.wait(lambda _, visit: said in visit.messages, wait_s) or visit.problem:
+    is_said = visits.wait(lambda each, visit: each != gateway or said in visit.messages, wait_s)
+    if not is_said or visit.problem:
         silent = f"no status of gateway {gateway} is kept there: was it ever running?"
         raise BrokerError(visit.address, visit.problem or silent)
     try:

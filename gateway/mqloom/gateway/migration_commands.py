@@ -1,0 +1,111 @@
+"""What the commands that move clients share: their options, whom they ask, and what they print."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+from mqloom.core.command_numbers import positive_number, whole_number
+from mqloom.core.errors import ConfigurationError
+from mqloom.core.ids import GatewayId
+from mqloom.core.limits import AT_ONCE, AT_ONCE_MAX, MIGRATION_S, ORDER_S_MAX
+from mqloom.core.migration_records import RATE_MAX, Bounds, MigrationAnswer
+from mqloom.gateway.assembly import keyring_of, reachable_brokers
+from mqloom.gateway.command_options import WAIT_S, add_configuration
+from mqloom.gateway.configuration import Configuration
+from mqloom.gateway.drivers.migrating import Asking, Outcome
+from mqloom.gateway.key_file import order_keys_in
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how fast clients are moved, and for whom it is printed."""
+    add_configuration(parser)
+    rate = positive_number(RATE_MAX)
+    parser.add_argument("--rate", type=rate, default=0.0, metavar="N", help="move N clients a second; else no limit")
+    help_text = f"move N clients at the same time, {AT_ONCE} where nothing is said"
+    parser.add_argument("--at-once", type=whole_number(AT_ONCE_MAX), default=AT_ONCE, metavar="N", help=help_text)
+    deadline_s = positive_number(ORDER_S_MAX)
+    help_text = f"how long a client may take to get there before it stays; {MIGRATION_S:g} where nothing is said"
+    parser.add_argument("--deadline", type=deadline_s, default=MIGRATION_S, metavar="SECONDS", help=help_text)
+    parser.add_argument("--json", action="store_true", help="for programs: one object, at the end")
+
+
+def bounds_of(arguments: argparse.Namespace) -> Bounds:
+    """Return what these options say."""
+    return Bounds(rate=arguments.rate, at_once=arguments.at_once, deadline_s=arguments.deadline)
+
+
+def asking_in(configuration: Configuration) -> tuple[Asking, dict[GatewayId, str]]:
+    """Return how the gateways are asked, and who cannot be; raises ConfigurationError if none would order clients."""
+    if configuration.key_path is None or order_keys_in(configuration.key_path) is None:
+        problem = "the federation has no order key, without which clients obey nobody: "
+        problem += "`mqloom keys new` makes one, `mqloom keys order` adds it to a file that has none"
+        raise ConfigurationError(configuration.source, (problem,))
+    addresses, problems = reachable_brokers(configuration)
+    return Asking(addresses, keyring_of(configuration), WAIT_S), problems
+
+
+class Teller:
+    """Prints how far each gateway is, when that has changed."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._said: dict[GatewayId, str] = {}
+
+    def __call__(self, gateway: GatewayId, answer: MigrationAnswer) -> None:
+        """Print a line."""
+        line = f"  {gateway}: {progress(answer)}"
+        if not self._is_quiet and self._said.get(gateway) != line and (answer.moved or answer.under_way):
+            self._said[gateway] = line
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+def progress(answer: MigrationAnswer) -> str:
+    """Return how far a gateway is, for people."""
+    parts = [f"{answer.moved:,} moved"]
+    if answer.under_way:
+        parts.append(f"{answer.under_way:,} under way")
+    if answer.waiting:
+        parts.append(f"{answer.waiting:,} waiting")
+    if answer.stayed:
+        parts.append(f"{answer.stayed:,} stayed")
+    return ", ".join(parts)
+
+
+def clients(count: int) -> str:
+    """Return how many clients, for people."""
+    return "1 client" if count == 1 else f"{count:,} clients"
+
+
+def stayed(answers: Sequence[MigrationAnswer]) -> dict[str, str]:
+    """Return why clients stayed, as far as they are named."""
+    return {client: problem for answer in answers for client, problem in sorted(answer.problems.items())}
+
+
+def tell_problems(command: str, answers: Sequence[MigrationAnswer], problems: Mapping[GatewayId, str]) -> None:
+    """Explain on stderr who stayed, and which gateways could not be asked."""
+    sys.stdout.flush()
+    named = stayed(answers)
+    for client, problem in named.items():
+        sys.stderr.write(f"mqloom {command}: client {client} stays where it is: {problem}\n")
+    more = sum(answer.stayed for answer in answers) - len(named)
+    if more > 0:
+        sys.stderr.write(f"mqloom {command}: and {clients(more)} more\n")
+    for gateway, problem in problems.items():
+        sys.stderr.write(f"mqloom {command}: {gateway}: {problem}\n")
+
+
+def print_json(outcome: Outcome, **more: object) -> None:
+    """Print what became of it, for programs."""
+    answers = list(outcome.answers.values())
+    found = {
+        "moved": sum(answer.moved for answer in answers),
+        "stayed": sum(answer.stayed for answer in answers),
+        "left": sum(answer.left for answer in answers),
+        "fixed": sum(answer.fixed for answer in answers),
+        "clients": stayed(answers),
+        "problems": outcome.problems,
+        **more,
+    }
+    sys.stdout.write(f"{json.dumps(found, ensure_ascii=False)}\n")
