@@ -44,6 +44,9 @@ CONFIRM_S: Final = 5.0
 ACKNOWLEDGE_S: Final = 10.0
 """How long a broker may take to acknowledge a publication; then it fails."""
 
+HELD_S: Final = 1.0
+"""How long a call with asyncio waits for its answer while messages wait that may be in its way; then it returns."""
+
 LEAVE_S: Final = 2.0
 """How long the last publications are waited for before the connection is closed anyway."""
 

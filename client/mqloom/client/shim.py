@@ -306,8 +306,13 @@ class Shim:
             with self._lock:
                 self._receipts.hold(receipt, number)
         protocol = self._application.protocol
-        self._application.deliver(message_of(delivery.publication, qos=qos, number=number, protocol=protocol))
+        message = message_of(delivery.publication, qos=qos, number=number, protocol=protocol)
         self._received += 1
+        try:
+            self._application.deliver(message)
+        except BaseException:
+            self._received -= 1  # it comes again
+            raise
 
     def _acknowledge(self, receipt: Receipt) -> MQTTErrorCode:
         if not receipt.packet:  # of QoS 0, or the broker will send it again
