@@ -3,6 +3,7 @@
 The clients are written by hand: they do what the protocol asks of one, and no more.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -34,6 +35,7 @@ from mqloom.core.records import Record, Wish, decode_answer, encode_record
 from mqloom.core.signatures import OrderKey, OrderKeys, PublicKey
 from mqloom.gateway.drivers.gateway import GatewayDriver
 from mqloom.gateway.key_file import order_keys_in
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
 from mqloom.lab.demo_thread import gateways_in_thread, write_chain
 
 ONE, TWO, THREE = map(GatewayId, ("ONE", "TWO", "THREE"))
@@ -156,14 +158,20 @@ class Town:
         return main([words[0], "-c", str(self.path), *words[1:]])
 
 
+def written(folder: Path, names: tuple[GatewayId, ...]) -> tuple[Path, dict[GatewayId, int], OrderKeys]:
+    """Write the configuration and the keys of a federation; return where it is, the ports, and its order keys."""
+    path = folder / "federation.toml"
+    ports = write_chain(path, names)
+    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
+    assert main(["keys", "new", str(folder / "our.keys")]) == 0
+    keys = order_keys_in(folder / "our.keys")
+    assert keys is not None
+    return path, ports, keys
+
+
 @pytest.fixture
 def town(tmp_path: Path) -> Iterator[Town]:
-    path = tmp_path / "federation.toml"
-    ports = write_chain(path, NAMES)
-    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
-    assert main(["keys", "new", str(tmp_path / "our.keys")]) == 0
-    keys = order_keys_in(tmp_path / "our.keys")
-    assert keys is not None
+    path, ports, keys = written(tmp_path, NAMES)
     with gateways_in_thread(path, NAMES) as drivers:
         town = Town(path, dict(drivers), ports, keys)
         yield town
@@ -272,6 +280,37 @@ def test_forged_replayed_expired_and_misaddressed_orders_move_nobody(town: Town)
         client.loop_stop()
 
 
+@pytest.mark.skipif(MOSQUITTO is None, reason="there is no Mosquitto on this machine")
+def test_a_drain_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, ports, keys = written(tmp_path, (ONE, TWO))
+    path.write_text(path.read_text().replace('"amqtt"', '"mqtt"'))
+    with contextlib.ExitStack() as stack:
+        for name, port in ports.items():
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+            stack.enter_context(mosquitto_process(folder / "mosquitto.conf", port))
+        with gateways_in_thread(path, (ONE, TWO)) as drivers:
+            town = Town(path, dict(drivers), ports, keys)
+            ann = town.traveller("ann")
+            assert town.run("drain", "ONE") == 0
+            assert ann.trail == [ONE, TWO]
+            ann.close()
+            serial = ann.desk.roster.serial if ann.desk.roster is not None else 0
+        capsys.readouterr()
+        with gateways_in_thread(path, (ONE, TWO)) as drivers:
+            town = Town(path, dict(drivers), ports, keys)
+            assert drivers[ONE].node.look().is_draining
+            bob = town.traveller("bob")
+            until(lambda: bob.trail == [ONE, TWO], "who comes to a drained broker is sent on")
+            assert bob.desk.roster is not None
+            assert bob.desk.roster.serial == serial  # it says what it said
+            assert town.run("undrain", "ONE") == 0
+            bob.close()
+        with gateways_in_thread(path, (ONE, TWO)) as drivers:
+            assert not drivers[ONE].node.look().is_draining
+
+
 def test_without_an_order_key_the_commands_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "federation.toml"
     write_chain(path, ("ONE", "TWO"))
@@ -281,10 +320,7 @@ def test_without_an_order_key_the_commands_say_what_to_do(tmp_path: Path, capsys
 
 
 def test_where_nobody_runs_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "federation.toml"
-    write_chain(path, ("ONE", "TWO"))
-    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
-    main(["keys", "new", str(tmp_path / "our.keys")])
+    path, _, _ = written(tmp_path, (ONE, TWO))
     capsys.readouterr()
     assert main(["drain", "ONE", "-c", str(path)]) == 1
     assert "clients have nowhere to go" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     outcome = ask_gateways(asking, {gateway: request}, Teller(is_quiet=arguments.json))
     answer = outcome.answers.get(gateway)
     if arguments.json:
-        print_json(outcome, to=targets)
+        print_json(list(outcome.answers.values()), outcome.problems, to=targets)
     elif answer is not None:
         tell_problems("drain", [answer], {})
     if answer is None or answer.answer != "done":

@@ -3,11 +3,13 @@
 import argparse
 import sys
 
+from msgspec.structs import replace
+
 from mqloom.core.ids import ClientId
 from mqloom.core.limits import MIGRATION_CLIENTS_MAX
-from mqloom.core.migration_records import MigrationRequest
+from mqloom.core.migration_records import MigrationAnswer, MigrationRequest
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.drivers.migrating import Outcome, ask_gateways
+from mqloom.gateway.drivers.migrating import Asking, Outcome, ask_gateways
 from mqloom.gateway.migration_commands import (
     Teller,
     add_options,
@@ -35,31 +37,34 @@ def run(arguments: argparse.Namespace) -> int:
     to = configuration.broker(arguments.to).id
     asking, unreachable = asking_in(configuration)
     names = [ClientId(name) for name in dict.fromkeys(arguments.client)]
-    moved, unknown = 0, list[str]()
-    outcome = Outcome({}, dict(unreachable))
-    stayed = False
+    answers, problems, unknown = list[MigrationAnswer](), dict(unreachable), list[str]()
     for begin in range(0, len(names), MIGRATION_CLIENTS_MAX):
-        part = names[begin : begin + MIGRATION_CLIENTS_MAX]
-        request = MigrationRequest(
-            number=1, action="migrate", clients=tuple(part), to=(to,), bounds=bounds_of(arguments)
-        )
-        found = ask_gateways(asking, dict.fromkeys(asking.addresses, request), Teller(is_quiet=arguments.json))
-        outcome.answers.update(found.answers)
-        outcome.problems.update(found.problems)
-        answers = list(found.answers.values())
-        moved += sum(answer.moved for answer in answers)
-        stayed = stayed or any(answer.stayed for answer in answers)
-        unknown += [name for name in part if all(name in answer.unknown for answer in answers)]
-        if not arguments.json:
-            tell_problems("migrate", answers, {} if begin else {**unreachable, **found.problems})
+        part = tuple(names[begin : begin + MIGRATION_CLIENTS_MAX])
+        request = MigrationRequest(number=1, action="migrate", clients=part, to=(to,), bounds=bounds_of(arguments))
+        found = _move(asking, request, Teller(is_quiet=arguments.json))
+        answers += found.answers.values()
+        problems.update(found.problems)
+        unknown += [name for name in part if all(name in answer.unknown for answer in found.answers.values())]
     if arguments.json:
-        print_json(outcome, moved=moved, unknown=unknown)
+        print_json(answers, problems, unknown=unknown)
     else:
-        sys.stdout.write(f"{clients(moved)} moved to {to}\n")
-        sys.stdout.flush()
+        sys.stdout.write(f"{clients(sum(answer.moved for answer in answers))} moved to {to}\n")
+        tell_problems("migrate", answers, problems)
         for name in unknown:
             sys.stderr.write(
                 f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name that "
                 "reads orders (mqloom.client does, with the public key of the federation)\n"
             )
-    return 1 if stayed or unknown else 0
+    return 1 if unknown or any(answer.stayed for answer in answers) else 0
+
+
+def _move(asking: Asking, request: MigrationRequest, tell: Teller) -> Outcome:
+    """Ask all gateways but the target, and that one only about whom no other knows: the others may be there by then."""
+    (to,) = request.to
+    outcome = ask_gateways(asking, {each: request for each in asking.addresses if each != to}, tell)
+    unknown = [name for name in request.clients if all(name in each.unknown for each in outcome.answers.values())]
+    if unknown and to in asking.addresses:
+        there = ask_gateways(asking, {to: replace(request, clients=tuple(unknown))}, tell)
+        outcome.answers.update(there.answers)
+        outcome.problems.update(there.problems)
+    return outcome

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         outcome = ask_gateways(asking, dict.fromkeys(others, bring), Teller(is_quiet=arguments.json))
     answers = list(outcome.answers.values())
     if arguments.json:
-        print_json(outcome)
+        print_json(answers, outcome.problems)
     else:
         moved = sum(answer.moved for answer in answers)
         came_back = f"; {clients(moved)} came back" if arguments.bring_back else ""

@@ -13,7 +13,7 @@ from mqloom.core.migration_records import RATE_MAX, Bounds, MigrationAnswer
 from mqloom.gateway.assembly import keyring_of, reachable_brokers
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration import Configuration
-from mqloom.gateway.drivers.migrating import Asking, Outcome
+from mqloom.gateway.drivers.migrating import Asking
 from mqloom.gateway.key_file import order_keys_in
 
 
@@ -96,16 +96,15 @@ def tell_problems(command: str, answers: Sequence[MigrationAnswer], problems: Ma
         sys.stderr.write(f"mqloom {command}: {gateway}: {problem}\n")
 
 
-def print_json(outcome: Outcome, **more: object) -> None:
+def print_json(answers: Sequence[MigrationAnswer], problems: Mapping[GatewayId, str], **more: object) -> None:
     """Print what became of it, for programs."""
-    answers = list(outcome.answers.values())
     found = {
         "moved": sum(answer.moved for answer in answers),
         "stayed": sum(answer.stayed for answer in answers),
         "left": sum(answer.left for answer in answers),
         "fixed": sum(answer.fixed for answer in answers),
         "clients": stayed(answers),
-        "problems": outcome.problems,
+        "problems": problems,
         **more,
     }
     sys.stdout.write(f"{json.dumps(found, ensure_ascii=False)}\n")

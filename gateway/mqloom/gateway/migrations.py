@@ -16,7 +16,7 @@ as a mark on our broker, and goes on. A client can be moved if its record has an
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
@@ -40,7 +40,10 @@ from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.subscribers import Subscribers
 
-NO_KEY = "the federation has no order key: see `mqloom keys order`, and start the gateways again"
+ENDED_MAX: Final = 4_096
+"""Orders that are over as far as they are remembered; what clients say of earlier ones is counted as stale."""
+
+NO_KEY: Final = "the federation has no order key: see `mqloom keys order`, and start the gateways again"
 
 
 class Traveller(NamedTuple):
@@ -76,6 +79,7 @@ class Migrations:
         self._jobs: list[Job] = []
         self._drain: Job | None = None
         self._sessions: dict[str, tuple[Job, Journey]] = {}
+        self._ended: dict[str, ClientId] = {}
         self._effects: list[PublishLocally] = []
 
     def change(self, parts: OrderParts | None) -> None:
@@ -221,6 +225,8 @@ class Migrations:
         except OrderError as error:
             self._journal.refuse("migrations_refused", "answer", f"of {client[:100]!r}: {error.problem}")
             return
+        if self._ended.get(answer.session) == client:
+            return  # its record had said so before
         job, journey = self._sessions.get(answer.session, (None, None))
         if job is None or journey is None or journey.client != client:
             text = f"of {client[:100]!r}, about {answer.session[:100]!r}, of which we know nothing (any more)"
@@ -250,6 +256,9 @@ class Migrations:
         journey = job.under_way.get(client)
         if journey is not None:
             self._sessions.pop(journey.session, None)
+            self._ended[journey.session] = client
+            if len(self._ended) > ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
         is_tried_again = job.end(client, problem, now)
         if problem:
             text = f"client {client[:100]!r} stays: {problem}" + (" (it is tried again)" if is_tried_again else "")

@@ -18,6 +18,7 @@ from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.gateway.key_file import ORDER_KIND, new_key, write_keys
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
 from mqloom.lab.stocks import SYMBOLS, Market, interest
@@ -28,6 +29,8 @@ PUBLISHERS_AT = ("COAST", "HUB", "ISLAND")
 SUBSCRIBERS = 20
 COMPANIES = SYMBOLS[:24]
 """Few enough that twenty subscribers are not left waiting for a quote."""
+KEYS = "federation.keys"
+"""Drawn for one run: gateways trust each other, and may move clients, as they should anywhere."""
 SETTLE_S = 10.0
 """How long after the last quote deliveries are waited for."""
 UPLINK_PER_S = 10.0
@@ -161,6 +164,7 @@ async def running_demo(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqloom-demo-")))
         path = folder / "federation.toml"
         path.write_text(_federation(strategy), encoding="utf-8")
+        write_keys(folder / KEYS, [new_key("sending"), new_key("sending", ORDER_KIND)], is_new=True)
         federation = load_federation(path)
         tell("starting five embedded brokers and their gateways")
         tell(f"while it runs, their links are shown by: mqloom overlay show -c {path}")
@@ -220,7 +224,7 @@ async def _close_all(subscribers: Sequence[DemoSubscriber]) -> None:
 
 def _federation(strategy: str) -> str:
     """Return the configuration of the demonstration, on ports that are free now."""
-    lines = ["[federation]", 'name = "demo"', 'data = ["stocks/#"]']
+    lines = ["[federation]", 'name = "demo"', 'data = ["stocks/#"]', f'key_file = "{KEYS}"']
     for broker, port in zip(BROKERS, _free_ports(len(BROKERS)), strict=True):
         lines += ["[[brokers]]", f'id = "{broker}"', f"port = {port}", 'adapter = "amqtt"']
     for one, other in LINKS:
