@@ -280,6 +280,7 @@ def test_a_gateway_that_never_answers_is_given_up(script: Script) -> None:
     assert delete == deleted()
     assert isinstance(failed, Failed)
     assert "answered nothing" in failed.problem
+    assert f"let us write {RECORD} and read {CTL}?" in failed.problem
 
 
 def test_a_gateway_that_has_answered_for_some_names_is_waited_for() -> None:

@@ -132,6 +132,10 @@ BROKEN = {
         changed("port = 1885", "host = 'rome..example'"),
         "brokers#3.host: 'rome..example' is no host: write its name or address alone, and the port in `port`",
     ),
+    "a word that is none of those it can be": (
+        changed("port = 1885", "port = 1885\nclient_tls = 'maybe'"),
+        "brokers#3.client_tls: there is no 'maybe'; it is one of 'same', 'on', 'off'",
+    ),
     "a password for nobody": (
         changed("port = 1885", "port = 1885\npassword_env = 'P'"),
         "brokers#3.password_env: a password needs a `username` with it",

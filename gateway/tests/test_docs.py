@@ -204,7 +204,7 @@ def test_a_payload_that_is_not_in_the_format_is_a_value_error(codec: Codec, payl
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('"number"', '"numbr"', "columns.*: invalid enum value 'numbr'"),
+        ('"number"', '"numbr"', "columns.*: there is no 'numbr'; it is one of 'text', 'whole', 'number'"),
         ("columns =", "colums =", "unknown key 'colums'; did you mean 'columns'?"),
     ],
 )

@@ -46,6 +46,16 @@ def test_a_greeting_is_believed_after_a_challenge() -> None:
     assert b.challenges() == a.challenges() == []
 
 
+def test_a_greeting_that_was_under_way_when_both_had_met_is_told_from_an_earlier_run() -> None:
+    a, b = one(A, 1), one(B, 1)
+    early = meet(a, b)
+    with pytest.raises(FrameError, match="before it knew our run: one or two are usual at a start"):
+        b.open(A, Channel.FRAME, early, 0.0)
+    with pytest.raises(FrameError, match="of an earlier run of its sender"):
+        b.open(A, Channel.FRAME, one(A, 0).seal(B, Channel.FRAME, b"hello"), 0.0)
+    assert b.challenges() == []
+
+
 def test_every_copy_of_a_frame_is_refused() -> None:
     a, b = one(A, 1), one(B, 1)
     meet(a, b)

@@ -363,8 +363,12 @@ class Subscriber:
             problem = f"no gateway answers at this broker: nothing alive on {self._statuses} within {FIND_S:g} s"
             self._fail(f"{problem}; is `mqloom gateway` running beside it, and may we read that topic?")
         else:
+            assert self._gateway is not None
+            record = layout.record(self._gateway.gateway, self._client)
+            answers = layout.control(self._gateway.gateway, self._client)
             problem = f"the gateway {self.gateway} has answered nothing within {ANSWER_S:g} s"
-            self._fail(f"{problem}, although its status says that it is alive")
+            hint = f"does the broker's access list let us write {record} and read {answers}?"
+            self._fail(f"{problem}, although its status says that it is alive; {hint}")
 
     def _fail(self, problem: str) -> None:
         """Nobody answers: that is the end, or for one that lasts a piece of news."""

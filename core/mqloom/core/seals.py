@@ -60,6 +60,12 @@ def key_of(secret: bytes) -> Key:
     return Key(blake2b(secret, digest_size=KEY_ID_BYTES, person=b"mqloom-key-id").digest(), secret)
 
 
+NO_SEAL: Final = (
+    "it has no seal, and this federation has a key; at the first start with one it may be from before, and else its "
+    "writer has no `key_file`, or should not write there"
+)
+
+
 class Keyring(NamedTuple):
     """The keys of a federation: one to seal with, those that count, and those that count for keepsakes alone."""
 
@@ -187,7 +193,7 @@ def check_text(keyring: Keyring, topic: str, body: bytes, seal: str) -> None:
     except ValueError:
         raise FrameError("malformed", "its seal is no seal") from None
     if not given:
-        raise FrameError("unsealed", "it has no seal, and this federation has a key")
+        raise FrameError("unsealed", NO_SEAL)
     own = _derived(keyring.find(key_id, is_kept=True), b"mqloom-text", (topic.encode(),))
     _compare(_seal(own, (body,)), memoryview(given))
 
@@ -200,7 +206,7 @@ def check_sealed(data: bytes, size: int) -> None:
     if not data:
         raise FrameError("empty", "nothing in it")
     if data[0] != SEALED:
-        raise FrameError("unsealed", "it has no seal, and this federation has a key: see `key_file`")
+        raise FrameError("unsealed", NO_SEAL)
     if len(data) < size:
         raise FrameError("malformed", f"a seal of {len(data)} bytes")
 

@@ -29,8 +29,9 @@ from mqloom.gateway.doctoring import (
     judge_protocol,
     judge_queue,
     judge_session,
+    judge_size,
 )
-from mqloom.gateway.drivers.probing import try_as_stranger, try_log, try_needs, try_queue, try_versions
+from mqloom.gateway.drivers.probing import try_as_stranger, try_log, try_needs, try_queue, try_size, try_versions
 from mqloom.gateway.interfaces import BrokerAddress
 
 Tell = Callable[[str], None]
@@ -88,6 +89,7 @@ def examine(configuration: Configuration, broker: BrokerTable, messages: int, te
     version = next((each for each, refusal in refusals.items() if not refusal), None)
     if version is None:
         return Examination(where, tuple(findings))
+    findings += _size(address, name, version, configuration.federation.payload_bytes_max)
     tell(f"whether it keeps {messages:,} messages for a client that is away")
     was_known, counts = try_queue(address, name, version, layout.park(broker.id, GatewayId(mark)), messages)
     findings.append(judge_session(was_known))
@@ -101,6 +103,13 @@ def examine(configuration: Configuration, broker: BrokerTable, messages: int, te
     link = layout.link(broker.id, GatewayId(mark))
     findings += judge_openness(try_as_stranger(address, name, version, link))
     return Examination(where, tuple(findings))
+
+
+def _size(address: BrokerAddress, name: str, version: str, payload_bytes_max: int) -> Sequence[Finding]:
+    try:
+        return tuple(judge_size(try_size(address, name, version), payload_bytes_max))
+    except BrokerError as error:
+        return (Finding("size", "unknown", error.problem),)
 
 
 def _log(address: BrokerAddress, name: str, version: str, topic: str) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import READ_BYTES_MAX
 
 Verdict = Literal["ok", "wrong", "unknown", "note"]
 
@@ -20,6 +21,8 @@ LOG: Final = (
     "Mosquitto: log_type subscribe, log_type unsubscribe and log_type notice, a line each",
     "Mosquitto, in its access list, for the gateway: topic read $SYS/broker/log/#",
 )
+SIZE_MARGIN_BYTES: Final = 128 * 1024
+"""What a frame of one publication has besides its payload: topic, ids, seal, and properties of the usual size."""
 OPEN: Final = ("`mqloom config mosquitto` writes accounts and an access list",)
 
 
@@ -70,6 +73,22 @@ def judge_session(is_kept: bool | None) -> Finding:
         return Finding("sessions", "wrong", text, PERSISTENCE)
     unseen = "whether they survive its restart cannot be seen from outside"
     return Finding("sessions", "ok", f"keeps the sessions of clients that are away; {unseen}", PERSISTENCE[:1])
+
+
+def judge_size(packet_bytes_max: int, payload_bytes_max: int) -> Iterable[Finding]:
+    """Judge by how large a packet the broker takes, if it says so."""
+    needed = payload_bytes_max + SIZE_MARGIN_BYTES
+    if not packet_bytes_max:
+        return
+    if packet_bytes_max >= needed:
+        yield Finding("size", "ok", f"takes packets of up to {packet_bytes_max:,} bytes")
+        return
+    text = f"takes packets of up to {packet_bytes_max:,} bytes, and payloads may have {payload_bytes_max:,}"
+    advice = [f"Mosquitto: max_packet_size {READ_BYTES_MAX}"]
+    if packet_bytes_max > SIZE_MARGIN_BYTES:
+        smaller = packet_bytes_max - SIZE_MARGIN_BYTES
+        advice.append(f"or, in [federation]: payload_bytes_max = {smaller}; larger ones then stay at home")
+    yield Finding("size", "wrong", f"{text}: larger ones get lost on their way", tuple(advice))
 
 
 def judge_queue(sent: int, kept: int, acknowledged: int) -> Finding:

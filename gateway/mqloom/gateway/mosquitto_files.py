@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from mqloom.core.limits import FRAME_BYTES_MAX
+from mqloom.core.limits import FRAME_BYTES_MAX, READ_BYTES_MAX
 from mqloom.core.seals import PACKET_BYTES
 from mqloom.gateway.accounts import Account
 from mqloom.gateway.configuration import BrokerTable
@@ -45,8 +45,10 @@ def main_file(broker: BrokerTable, folder: str, user: str, authority: str = "", 
         f"max_inflight_messages {IN_FLIGHT}",
         "set_tcp_nodelay true",
         "",
-        "# No gateway takes a larger payload: it is refused to whoever publishes it.",
+        "# No gateway takes a larger payload: it is refused to whoever publishes it. Packets may be as large as that",
+        "# needs; some releases of Mosquitto take 2,000,000 bytes if nobody says otherwise.",
         f"message_size_limit {FRAME_BYTES_MAX + PACKET_BYTES}",
+        f"max_packet_size {READ_BYTES_MAX}",
         "",
     ]
     if broker.adapter == "mosquitto":

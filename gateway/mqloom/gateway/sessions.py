@@ -186,6 +186,9 @@ class Sessions:
 
     def _challenge(self, sender: GatewayId, session: Session, packet: Packet, now: float) -> None:
         """Let whoever made this, if it is there now, show it."""
+        if session.life == (packet.epoch, packet.sender_nonce):
+            text = "its sender said it before it knew our run: one or two are usual at a start, more are copies"
+            raise FrameError("replayed", text)
         if packet.epoch < session.heard_of or (session.life is not None and packet.epoch <= session.life.epoch):
             raise FrameError("replayed", "it is of an earlier run of its sender; has its clock gone back?")
         if packet.epoch == session.heard_of and now < session.challenge_at:

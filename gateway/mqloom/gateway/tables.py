@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar, get_type_hints
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -73,7 +73,7 @@ def read_table(kind: type[Kind], table: object, place: str, problems: list[str])
                 values[field.name] = msgspec.convert(table[key], hints[field.name])
                 continue
             except msgspec.ValidationError as error:
-                problems.append(_explain(key_place(place, key), error))
+                problems.append(_explain(key_place(place, key), error, hints[field.name]))
         elif required:
             problems.append(_say(place, f"key {key!r} is missing"))
         usable = usable and not required
@@ -125,7 +125,7 @@ _WORDS = {
 }
 
 
-def _explain(place: str, error: msgspec.ValidationError) -> str:
+def _explain(place: str, error: msgspec.ValidationError, kind: object) -> str:
     """Say msgspec's complaint in the configuration's words, for instance `data#2: expected text, got a number`."""
     complaint = _COMPLAINT.fullmatch(str(error))
     assert complaint is not None
@@ -134,9 +134,19 @@ def _explain(place: str, error: msgspec.ValidationError) -> str:
     for theirs, ours in (("of length >=", "of at least"), ("of length <=", "of at most")):
         unit = "characters" if "text" in what else "items"
         what = re.sub(rf"{theirs} (\d+)", rf"{ours} \1 {unit}", what)
+    if what.startswith("Invalid enum value"):
+        wrong = what.removeprefix("Invalid enum value ")
+        what = f"there is no {wrong}; it is one of {', '.join(repr(each) for each in _choices(kind))}"
     # An index counts from 0 there; `[...]` is some value of a table.
     path = re.sub(r"\[(\d+)\]", lambda index: f"#{int(index[1]) + 1}", complaint["path"] or "").replace("[...]", ".*")
     return f"{place}{path}: {what[0].lower()}{what[1:]}"
+
+
+def _choices(kind: object) -> list[object]:
+    """Return the values that a type lists, wherever in it."""
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [each for part in get_args(kind) for each in _choices(part)]
 
 
 def _in_words(kinds: re.Match[str]) -> str:

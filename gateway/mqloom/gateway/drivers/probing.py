@@ -31,6 +31,8 @@ class Probe:
     def __init__(self, address: BrokerAddress, name: str, version: str, *, keeps_session: bool = False) -> None:
         self.was_known = False
         """Whether the broker had a session of ours."""
+        self.packet_bytes_max = 0
+        """How large a packet it says it takes; 0: it says nothing."""
         self.messages: list[tuple[str, bytes]] = []
         self._address = f"{address.host}:{address.port}"
         self._version = version
@@ -126,10 +128,11 @@ class Probe:
     # ---- called by paho's thread ---------------------------------------------------------------------------------
 
     def _on_connect(
-        self, _: paho.Client, __: object, flags: paho.ConnectFlags, reason: ReasonCode, ___: Properties | None
+        self, _: paho.Client, __: object, flags: paho.ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
         with self._news:
             self._connected = str(reason)
+            self.packet_bytes_max = getattr(properties, "MaximumPacketSize", 0)
             self.was_known = flags.session_present
             self._news.notify_all()
 
@@ -168,6 +171,12 @@ def try_versions(address: BrokerAddress, name: str) -> dict[str, str]:
         except BrokerError as error:
             refusals[version] = error.problem
     return refusals
+
+
+def try_size(address: BrokerAddress, name: str, version: str) -> int:
+    """Return how large a packet the broker says it takes; 0 if it says nothing, as with 3.1.1. Raises BrokerError."""
+    with Probe(address, name, version) as probe:
+        return probe.packet_bytes_max
 
 
 def try_queue(
