@@ -43,10 +43,11 @@ from mqloom.core.orders import (
 )
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.core.signatures import OrderKey, OrderKeys
+from mqloom.gateway.migrations import ORDERS_BATCH
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
-from mqloom.lab.gate import ANN, BOB, US, Gate, logs, parts_of
+from mqloom.lab.gate import ANN, BOB, US, Gate, logs, parts_of, wakings
 
 KEY = OrderKey(b"k" * 32)
 EAST, NORTH = GatewayId("east"), GatewayId("north")
@@ -229,9 +230,12 @@ def test_one_on_its_way_already_is_not_ordered_again(desk: Desk) -> None:
 def test_clients_that_are_not_here_or_cannot_be_moved_are_named(desk: Desk) -> None:
     desk.write(ANN)
     desk.write(BOB, PLAIN)
-    answer = told(desk.ask("migrate", ANN, BOB, ClientId("nobody"), ANN))[-1]
+    effects = desk.ask("migrate", ANN, BOB, ClientId("nobody"), ANN)
+    answer = told(effects)[-1]
     assert answer.unknown == ("bob", "nobody")
-    assert (answer.under_way, answer.left, answer.fixed) == (1, 1, 1)
+    assert (answer.under_way, answer.left) == (1, 1)
+    desk.now = 1.0
+    assert told(desk.answer(ANN, orders(effects)[ANN], "moved"))[-1].fixed == 1
 
 
 def test_a_client_that_is_at_the_target_stays(desk: Desk) -> None:
@@ -343,6 +347,14 @@ def test_whoever_comes_while_it_is_drained_is_ordered_at_once_but_not_whoever_ar
     assert list(orders(desk.write(BOB))) == [BOB]
 
 
+def test_many_orders_are_not_signed_in_one_go(desk: Desk) -> None:
+    crowd(desk, ORDERS_BATCH + 10)
+    first = desk.ask("drain", at_once=1_000)
+    assert len(orders(first)) == ORDERS_BATCH
+    assert min(wakings(first)) <= desk.now
+    assert len(orders(desk.wait(0.0))) == 10
+
+
 def test_one_that_stays_is_tried_again_after_a_rest_by_another_order(desk: Desk) -> None:
     desk.write(ANN)
     first = orders(desk.ask("drain", to=(EAST, NORTH)))[ANN]
@@ -354,6 +366,15 @@ def test_one_that_stays_is_tried_again_after_a_rest_by_another_order(desk: Desk)
     second = orders(desk.wait(1.0))[ANN]
     assert second.to == NORTH
     assert second.session != first.session
+
+
+def test_one_that_is_gone_is_not_tried_again_by_a_drain(desk: Desk) -> None:
+    desk.write(ANN)
+    desk.ask("drain")
+    desk.now = 1.0
+    answer = told(desk.write(ANN, None))[-1]
+    assert (answer.answer, answer.stayed, answer.left) == ("done", 0, 0)
+    assert orders(desk.wait(DRAIN_REST_S)) == {}
 
 
 def test_an_undrained_broker_orders_nobody_else(desk: Desk) -> None:

@@ -70,7 +70,7 @@ class MigrationAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: Number = 0
     """Clients here that can be moved, whoever they are."""
     fixed: Number = 0
-    """Clients here that cannot: they know nothing of orders."""
+    """Clients here that cannot, as the last word says: they know nothing of orders."""
     problems: dict[str, str] = {}
     """Why clients stayed, by client: the first of them."""
     unknown: tuple[str, ...] = ()

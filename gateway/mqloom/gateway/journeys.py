@@ -137,9 +137,15 @@ class Job:
         """Something is to be told."""
         self._has_news = True
 
+    def leave_out(self, client: ClientId) -> None:
+        """A client is gone: a standing job has nothing to do with it any more."""
+        self.under_way.pop(client, None)
+        self._tries.pop(client, None)
+        self._has_news = True
+
     def end(self, client: ClientId, problem: str, now: float) -> bool:
         """A client has moved, or stayed for a problem; whether it will be tried again."""
-        self.under_way.pop(client, None)
+        is_tried = self.under_way.pop(client, None) is not None
         self._has_news = True
         if not problem:
             self.moved += 1
@@ -147,7 +153,7 @@ class Job:
                 self.stayed -= 1
             self._tries.pop(client, None)
             return False
-        if self.is_standing and self._tries.get(client, 0) < DRAIN_TRIES_MAX:
+        if self.is_standing and is_tried and self._tries.get(client, 0) < DRAIN_TRIES_MAX:
             self.resting[client] = now + DRAIN_REST_S
             return True
         self.stayed += 1

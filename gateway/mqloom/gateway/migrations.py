@@ -40,6 +40,9 @@ from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.subscribers import Subscribers
 
+ORDERS_BATCH: Final = 50
+"""Orders of one job that are signed in one go, at some 50 microseconds each; more wait for the next waking."""
+
 ENDED_MAX: Final = 4_096
 """Orders that are over as far as they are remembered; what clients say of earlier ones is counted as stale."""
 
@@ -259,7 +262,11 @@ class Migrations:
             self._ended[journey.session] = client
             if len(self._ended) > ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
-        is_tried_again = job.end(client, problem, now)
+        is_tried_again = False
+        if problem and reason == "gone" and job.is_standing:
+            job.leave_out(client)
+        else:
+            is_tried_again = job.end(client, problem, now)
         if problem:
             text = f"client {client[:100]!r} stays: {problem}" + (" (it is tried again)" if is_tried_again else "")
             self._journal.refuse("migrations_stayed", reason, text)
@@ -273,7 +280,10 @@ class Migrations:
         for job in list(self._jobs):
             for late in job.late(now):
                 self._end(job, late, "it does not answer: is it running, and has it the public key?", "silent", now)
-            while (client := job.next_client(now)) is not None:
+            for _ in range(ORDERS_BATCH):
+                client = job.next_client(now)
+                if client is None:
+                    break
                 self._order(job, client, now)
             if job.is_word_due(now):
                 self._tell(job)
@@ -326,7 +336,9 @@ class Migrations:
                 self._journal.tell("info", text)
 
     def _progress(self, job: Job, number: int, word: Literal["migrating", "done"]) -> MigrationAnswer:
-        served = sum(client in self._subscribers for client in self._travellers)
+        fixed = 0
+        if word == "done":  # that takes a while where there are many
+            fixed = len(self._subscribers) - sum(client in self._subscribers for client in self._travellers)
         return MigrationAnswer(
             answer=word,
             number=number,
@@ -335,7 +347,7 @@ class Migrations:
             moved=job.moved,
             stayed=job.stayed,
             left=len(self._travellers),
-            fixed=len(self._subscribers) - served,
+            fixed=fixed,
             problems={str(client): problem for client, problem in job.problems.items()},
             unknown=job.unknown,
         )
