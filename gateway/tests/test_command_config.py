@@ -14,6 +14,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
+from mqloom.core.orders import read_roster
+from mqloom.gateway.key_file import order_keys_in
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
 from mqloom.lab.demo_thread import free_ports, gateways_in_thread
 
@@ -67,6 +69,8 @@ def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, ports = write(tmp_path)
+    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
+    assert main(["keys", "new", str(tmp_path / "our.keys")]) == 0
     out = tmp_path / "brokers"
     command = ["config", "mosquitto", "-c", str(path), "--out", str(out), "--client", "desk"]
     assert main(command) == 0
@@ -94,6 +98,15 @@ def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_l
             with contextlib.suppress(queue.Empty):
                 assert came.get(timeout=1) == ("hot/stocks/a", b'{"volume": 5}')
                 break
+        reader.subscribe("mqloom/v1/roster", 1)
+        keys = order_keys_in(tmp_path / "our.keys")
+        assert keys is not None
+        while (message := came.get(timeout=10))[0] != "mqloom/v1/roster":
+            pass
+        assert read_roster(message[1], keys.public).brokers.keys() == {"west", "east"}
+        assert answer_to(reader, "mqloom/v1/roster") == "Not authorized"
+        assert answer_to(reader, "mqloom/v1/east/answer/other") == "Not authorized"
+        assert answer_to(reader, "mqloom/v1/east/answer/desk") != "Not authorized"
         assert answer_to(reader, LINK) == "Not authorized"
         assert answer_to(reader, "mqloom/v1/east/status") == "Not authorized"
         assert answer_to(reader, "mqloom/v1/east/sub/other") == "Not authorized"

@@ -264,6 +264,15 @@ def test_forged_replayed_expired_and_misaddressed_orders_move_nobody(town: Town)
     assert len(ann.refused) == 9
     node = town.drivers[ONE].node
     until(lambda: node.counters.value("rosters_refused", "key") == 1, "the gateway writes its own roster again")
+    # Nor does the gateway obey whoever may write there, but has no key.
+    for action in ("drain", "migrate"):
+        request = f'{{"number": 1, "action": "{action}", "clients": ["ann"], "to": ["TWO"]}}'
+        hostile.publish(layout.order(ONE, ClientId("hostile")), request, 1)
+    hostile.publish(layout.drain(ONE), b'{"to": ["TWO"], "bounds": {}}', 1)
+    until(lambda: node.counters.value("moves_refused", "unsealed") == 2, "the requests are refused")
+    until(lambda: node.counters.value("migrations_refused", "unsealed") == 1, "the mark is refused")
+    assert not node.look().is_draining
+    assert ann.trail == [ONE]
     # What counts once does not count again, neither here nor where the client is then.
     hostile.publish(topic, sign_order(good, signing), 1)
     until(lambda: ann.trail == [ONE, TWO], "ann has moved")
