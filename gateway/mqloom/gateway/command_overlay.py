@@ -9,14 +9,13 @@ from pathlib import Path
 import msgspec
 
 from mqloom.core import layout
-from mqloom.core.errors import BrokerError
 from mqloom.core.ids import GatewayId
 from mqloom.core.plotting import check_plot
-from mqloom.gateway.assembly import keyring_of, reachable_brokers
+from mqloom.gateway.assembly import keyring_of
 from mqloom.gateway.command_options import WAIT_S, add_configuration
+from mqloom.gateway.command_visits import address_of, read_all
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.drivers.visiting import Visit, visiting
 from mqloom.gateway.move_order import order_move
 from mqloom.gateway.overlay_plot import draw
 from mqloom.gateway.overlay_view import Gallery, as_rows, as_table, read_portrait
@@ -47,16 +46,14 @@ def _move(arguments: argparse.Namespace) -> int:
     """Move a primary link; 1 if the gateway stays where it is, which is explained on stderr."""
     configuration = load_federation(arguments.configuration).configuration
     gateway, to = configuration.broker(arguments.broker).id, configuration.broker(arguments.to).id
-    addresses, problems = reachable_brokers(configuration)
-    if gateway in problems:
-        raise BrokerError(gateway, problems[gateway])
+    address = address_of(configuration, gateway)
 
     def tell(text: str) -> None:
         if not arguments.json:
             sys.stdout.write(f"  {text}\n")
             sys.stdout.flush()
 
-    answer = order_move(gateway, addresses[gateway], to, tell, keyring=keyring_of(configuration))
+    answer = order_move(gateway, address, to, tell, keyring=keyring_of(configuration))
     if arguments.json:
         sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "stayed":
@@ -97,29 +94,4 @@ def _neighbours(configuration: Configuration, gallery: Gallery, gateway: Gateway
 
 def visit_all(configuration: Configuration, wait_s: float = WAIT_S) -> Gallery:
     """Read from every broker what its gateway shows."""
-    addresses, problems = reachable_brokers(configuration)
-    places = {
-        gateway: (address, (layout.status(gateway), layout.portrait(gateway))) for gateway, address in addresses.items()
-    }
-    portraits = {}
-    with visiting(places) as visits:
-        visits.wait(_has_all, wait_s)
-        for gateway, visit in visits.each.items():
-            if visit.problem or not visit.is_ready:
-                problem = visit.problem or f"it does not answer within {wait_s:g} s; is it an MQTT broker?"
-                problems[gateway] = f"broker at {visit.address}: {problem}"
-                continue
-            found = read_portrait(
-                gateway, visit.messages.get(layout.status(gateway)), visit.messages.get(layout.portrait(gateway))
-            )
-            if isinstance(found, str):
-                problems[gateway] = f"broker at {visit.address}: {found}"
-            else:
-                portraits[gateway] = found
-    return Gallery(portraits, problems)
-
-
-def _has_all(gateway: GatewayId, visit: Visit) -> bool:
-    """Whether what is kept there has come, and belongs together."""
-    status, portrait = visit.messages.get(layout.status(gateway)), visit.messages.get(layout.portrait(gateway))
-    return visit.is_ready and not isinstance(read_portrait(gateway, status, portrait), str)
+    return Gallery(*read_all(configuration, layout.portrait, read_portrait, wait_s))

@@ -12,8 +12,9 @@ from mqloom.core.errors import BrokerError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Question, RouteAnswer, decode_route, encode_question
 from mqloom.core.seals import Keyring
-from mqloom.gateway.assembly import keyring_of, reachable_brokers
+from mqloom.gateway.assembly import keyring_of
 from mqloom.gateway.command_options import WAIT_S, add_configuration
+from mqloom.gateway.command_visits import address_of
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.visiting import sealed_request, visiting
 from mqloom.gateway.interfaces import BrokerAddress
@@ -32,12 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answer; 1 if the gateway refuses the question. Raises BrokerError if none comes."""
     configuration = load_federation(arguments.configuration).configuration
     gateway = configuration.broker(arguments.at).id
-    addresses, problems = reachable_brokers(configuration)
-    if gateway in problems:
-        raise BrokerError(gateway, problems[gateway])
+    address = address_of(configuration, gateway)
     payload = arguments.payload.encode(errors="surrogateescape")
     question = Question(number=1, topic=arguments.topic, payload=payload)
-    answer = ask(gateway, addresses[gateway], question, keyring=keyring_of(configuration))
+    answer = ask(gateway, address, question, keyring=keyring_of(configuration))
     if arguments.json:
         sys.stdout.write(f"{json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)}\n")
     if answer.answer == "refused":

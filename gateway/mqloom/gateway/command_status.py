@@ -5,13 +5,11 @@ import json
 import sys
 
 from mqloom.core import layout
-from mqloom.core.ids import GatewayId
-from mqloom.gateway.assembly import reachable_brokers
 from mqloom.gateway.command_options import WAIT_S, add_configuration
+from mqloom.gateway.command_visits import read_all
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.drivers.visiting import Visit, visiting
-from mqloom.gateway.status_view import Overview, Reported, as_rows, as_tables, read_report
+from mqloom.gateway.status_view import Overview, as_rows, as_tables, read_report
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,30 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 def visit_all(configuration: Configuration, wait_s: float = WAIT_S) -> Overview:
     """Read from every broker what its gateway reports."""
-    addresses, problems = reachable_brokers(configuration)
-    places = {
-        gateway: (address, (layout.status(gateway), layout.report(gateway))) for gateway, address in addresses.items()
-    }
-    gateways: dict[GatewayId, Reported] = {}
-    with visiting(places) as visits:
-        visits.wait(_has_all, wait_s)
-        for gateway, visit in visits.each.items():
-            if visit.problem or not visit.is_ready:
-                problem = visit.problem or f"it does not answer within {wait_s:g} s; is it an MQTT broker?"
-                problems[gateway] = f"broker at {visit.address}: {problem}"
-                continue
-            found = _read(gateway, visit)
-            if isinstance(found, str):
-                problems[gateway] = f"broker at {visit.address}: {found}"
-            else:
-                gateways[gateway] = found
-    return Overview(gateways, problems)
-
-
-def _read(gateway: GatewayId, visit: Visit) -> Reported | str:
-    return read_report(gateway, visit.messages.get(layout.status(gateway)), visit.messages.get(layout.report(gateway)))
-
-
-def _has_all(gateway: GatewayId, visit: Visit) -> bool:
-    """Whether what is kept there has come, and belongs together."""
-    return visit.is_ready and not isinstance(_read(gateway, visit), str)
+    return Overview(*read_all(configuration, layout.report, read_report, wait_s))
