@@ -129,7 +129,8 @@ class Migrations:
             return "there is nowhere to go: no target was named"
         if request.to == (self._gateway,) and request.action != "migrate":
             return f"{self._gateway} cannot send its clients to itself"
-        if request.action != "drain" and len(self._jobs) >= MIGRATION_JOBS_MAX:
+        goes_on = request.action == "drain" and self._drain is not None
+        if not goes_on and len(self._jobs) >= MIGRATION_JOBS_MAX:
             return f"{MIGRATION_JOBS_MAX} requests are under way here: try again when one is done"
         return ""
 
@@ -298,6 +299,7 @@ class Migrations:
         if self._journey_of(client) is not None or traveller.is_moving:
             if not job.is_standing:
                 self._end(job, client, "it is being moved already", "moving", now)
+            job.news()
             return  # a drain hears of it when it has arrived, here or elsewhere
         target = job.next_target(frozenset(parts.brokers) - {self._gateway})
         if target is None:

@@ -33,20 +33,24 @@ from mqloom.core.effects import (
 )
 from mqloom.core.events import (
     AcksReceived,
+    DrainRead,
     Event,
     FramesReceived,
     LinkConnected,
     LinkLost,
     LocallyPublished,
+    OrderAnswered,
     Ordered,
     PlaceRead,
     RecordReceived,
     RecordsRead,
+    RosterRead,
     Started,
     Woke,
 )
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, LINK_WINDOW, STATUS_EVERY_S
+from mqloom.core.migration_records import MigrationAnswer, decode_migration_answer
 from mqloom.core.records import MoveAnswer, Status, decode_move, decode_status, encode_status
 from mqloom.gateway.node import Node
 from mqloom.lab.clock import Clock, Timer
@@ -61,6 +65,9 @@ BuildNode = Callable[[GatewayId, int, Sequence[GatewayId], float], Node]
 
 OPERATOR: Final = ClientId("operator")
 """Who orders gateways to move."""
+
+DRAINER: Final = ClientId("drainer")
+"""Who asks them to move their clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class GatewayModel:
         self.node: Node | None = None
         self.answers: list[tuple[float, MoveAnswer]] = []
         """What its operator was told, and when."""
+        self.words: list[tuple[float, MigrationAnswer]] = []
+        """What who moves its clients was told, and when."""
         self._clock = clock
         self._tell = tell
         self._topics = Topics(plan.gateway)
@@ -108,6 +117,7 @@ class GatewayModel:
         self._epochs: dict[GatewayId, int] = {}
         self._place = b""
         self._has_place = False
+        self._kept: dict[str, Publish] = {}
         self.node = self.plan.build(self.id, self.epoch, self.plan.neighbours(), self._clock.now)
         self._open()
 
@@ -125,6 +135,10 @@ class GatewayModel:
     def order(self, data: bytes) -> None:
         """An operator orders it to move; whoever does not run does not hear that."""
         self._handle(Ordered(client=OPERATOR, data=data))
+
+    def ask(self, data: bytes) -> None:
+        """An operator asks it to move clients; whoever does not run does not hear that."""
+        self._handle(Ordered(client=DRAINER, data=data))
 
     def endpoints(self) -> list[Endpoint]:
         """Return the connections that are meant to be up."""
@@ -160,7 +174,7 @@ class GatewayModel:
         control = Manner(
             client_id=f"mqloom-{self.id}-control",
             clean=False,
-            subscriptions=self._topics.subscriptions,
+            subscriptions=self._topics.subscriptions(gives_orders=self.node is not None and self.node.gives_orders),
             will=Publish(layout.status(self.id), self._status(alive=False), 1, True),
             on_up=self._control_up,
             on_lost=self._control_lost,
@@ -204,6 +218,8 @@ class GatewayModel:
         self._say_status()
         if self._has_place and self._place:  # the broker may have lost its store
             self.control.publish(Publish(layout.place(self.id), self._place, 1, True))
+        for message in self._kept.values():
+            self.control.publish(message)
         if not self._started:
             self._started = True
             self._handle(Started())
@@ -259,6 +275,17 @@ class GatewayModel:
                 self._place = messages[-1].payload
         elif what == "status":
             self._own_status(messages[-1])
+        else:
+            self._obey_about_orders(kind, messages[-1])
+
+    def _obey_about_orders(self, kind: Kind, message: Publish) -> None:
+        what, who, _ = kind
+        if what == "roster":
+            self._handle(RosterRead(data=message.payload))
+        elif what == "drain":
+            self._handle(DrainRead(data=message.payload))
+        elif what == "answer":
+            self._handle(OrderAnswered(client=ClientId(who), data=message.payload))
 
     def _own_status(self, message: Publish) -> None:
         """Our status came back to us: all records are read. If it is not what we said, say it again."""
@@ -318,8 +345,12 @@ class GatewayModel:
         message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
         if effect.topic == self._topics.place:
             self._place = effect.payload
+        elif effect.topic in self._topics.kept:
+            self._kept[effect.topic] = message
         elif effect.topic == layout.control(self.id, OPERATOR):
             self.answers.append((self._clock.now, decode_move(effect.payload)))
+        elif effect.topic == layout.control(self.id, DRAINER):
+            self.words.append((self._clock.now, decode_migration_answer(effect.payload)))
         park = self._parks_by_topic.get(effect.topic)
         if park is None:
             self.control.publish(message, effect.number)

@@ -7,7 +7,7 @@ from mqloom.core.errors import TopicError
 from mqloom.core.ids import GatewayId
 from mqloom.core.topics import topic_matches
 
-Kind = tuple[Literal["link", "record", "place", "status", "unasked"], str, bool]
+Kind = tuple[Literal["link", "record", "place", "status", "roster", "drain", "answer", "unasked"], str, bool]
 """What a message is, whose (a sender or a client), and whether it is urgent."""
 
 
@@ -34,11 +34,17 @@ class Topics:
         self.acks = _Acks(gateway, ours=False)
         self.own_acks = _Acks(gateway, ours=True)
         self.place = layout.place(gateway)
-        self.subscriptions = (
-            (layout.records(gateway), 1),
-            (layout.place(gateway), 1),
-            *((topics, 0) for topics in layout.links(gateway)),
-            (layout.status(gateway), 1),  # last: when our own comes back, all records before it have
+        self.kept = (layout.roster(), layout.drain(gateway))
+
+    def subscriptions(self, *, gives_orders: bool) -> tuple[tuple[str, int], ...]:
+        """Return what a gateway reads by its control connection; some of it only if it gives orders to clients."""
+        about_orders = (*self.kept, layout.client_answers(self._gateway)) if gives_orders else ()
+        return (
+            (layout.records(self._gateway), 1),
+            (layout.place(self._gateway), 1),
+            *((topics, 1) for topics in about_orders),
+            *((topics, 0) for topics in layout.links(self._gateway)),
+            (layout.status(self._gateway), 1),  # last: when our own comes back, all records before it have
         )
 
     def kind(self, topic: str) -> Kind:
@@ -62,8 +68,12 @@ class Topics:
             if any(topic_matches(links, topic) for links in layout.links(self._gateway)):
                 sender, urgent = layout.link_sender(self._gateway, topic)
                 return ("link", sender, urgent)
+            if topic_matches(layout.client_answers(self._gateway), topic):
+                return ("answer", layout.answering_client(self._gateway, topic), False)
         except TopicError:
             return ("unasked", topic, False)
         if topic == layout.place(self._gateway):
             return ("place", topic, False)
+        if topic in self.kept:
+            return ("roster" if topic == layout.roster() else "drain", topic, False)
         return ("status" if topic == layout.status(self._gateway) else "unasked", topic, False)
