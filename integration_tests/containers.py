@@ -53,6 +53,7 @@ class Broker:
     files: Mapping[str, str]
     port: int
     container: DockerContainer = field(repr=False)
+    management_port: int = 0
     host: str = HOST
 
     def wait_until_it_answers(self) -> None:
@@ -72,7 +73,7 @@ class Broker:
     def restart_without_store(self) -> None:
         """Kill it, and let another begin in its place that knows nothing."""
         self.container.stop()
-        self.container = _container(self.maker, self.files, self.port)
+        self.container = _container(self.maker, self.files, self.port, self.management_port)
         self.container.start()
         self.wait_until_it_answers()
 
@@ -147,8 +148,8 @@ def running(maker: Maker, *, files: Mapping[str, str] | None = None) -> Iterator
 def _start(maker: Maker, files: Mapping[str, str]) -> Broker:
     """Start a container on a free port; try another port when somebody took it between looking and starting."""
     for last in [False] * (PORT_TRIES - 1) + [True]:
-        port = _free_port()
-        container = _container(maker, files, port)
+        port, management_port = _free_port(), _free_port() if maker.management_port else 0
+        container = _container(maker, files, port, management_port)
         try:
             container.start()
         except Exception as error:
@@ -156,17 +157,19 @@ def _start(maker: Maker, files: Mapping[str, str]) -> Broker:
             if last or "already" not in str(error):
                 raise
             continue
-        return Broker(maker=maker, files=files, port=port, container=container)
+        return Broker(maker=maker, files=files, port=port, container=container, management_port=management_port)
     raise AssertionError("the last try returns or raises")
 
 
-def _container(maker: Maker, files: Mapping[str, str], port: int) -> DockerContainer:
+def _container(maker: Maker, files: Mapping[str, str], port: int, management_port: int) -> DockerContainer:
     container = DockerContainer(maker.image).with_envs(**maker.environment)
     for path, text in files.items():
         container.with_copy_into_container(text.encode(), path)
     # with_bind_ports knows no address, only ports; the engine's own form (address, port) is passed through.
     ports: dict[str, Any] = container.ports
     ports[f"{PORT_INSIDE}/tcp"] = (HOST, port)
+    if management_port:
+        ports[f"{maker.management_port}/tcp"] = (HOST, management_port)
     return container
 
 

@@ -6,7 +6,7 @@ same place. All are set up so that a lost message is our loss: sessions that las
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Mosquitto drops QoS 1 messages over 1,000 queued ones although it acknowledged them: 0 is no limit.
 MOSQUITTO_CONFIGURATION = """\
@@ -18,6 +18,14 @@ max_queued_messages 0
 set_tcp_nodelay true
 log_dest stderr
 """
+
+MOSQUITTO_LOGGING = """\
+log_dest topic
+log_type subscribe
+log_type unsubscribe
+log_type notice
+"""
+"""What a Mosquitto must be told so that its gateway knows what plain clients subscribe to."""
 
 # A session is forgotten after a day, and a client gets ten messages at a time, if nothing else is said.
 RABBITMQ_CONFIGURATION = """\
@@ -45,6 +53,10 @@ class Maker:
     public_image: str
     files: Mapping[str, str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    adapter: str = "mqtt"
+    """The adapter of the gateway beside it."""
+    management_port: int = 0
+    """Where in the container its management interface is, if it has one that the adapter asks."""
     is_built_for_ci: bool = True
     """Whether .ci/broker-images makes an image: then a missing one is a failure where CI is set."""
 
@@ -64,6 +76,12 @@ MOSQUITTO = Maker(
     public_image="eclipse-mosquitto:2",
     files={"/mosquitto/config/mosquitto.conf": MOSQUITTO_CONFIGURATION},
 )
+TELLING_MOSQUITTO = replace(
+    MOSQUITTO,
+    adapter="mosquitto",
+    files={"/mosquitto/config/mosquitto.conf": MOSQUITTO_CONFIGURATION + MOSQUITTO_LOGGING},
+)
+"""One whose gateway learns what plain clients subscribe to."""
 RABBITMQ = Maker(
     name="rabbitmq",
     public_image="rabbitmq:3-management",
@@ -71,6 +89,8 @@ RABBITMQ = Maker(
         "/etc/rabbitmq/rabbitmq.conf": RABBITMQ_CONFIGURATION,
         "/etc/rabbitmq/enabled_plugins": "[rabbitmq_mqtt,rabbitmq_management].\n",
     },
+    adapter="rabbitmq",
+    management_port=15_672,
 )
 NATS = Maker(
     name="nats",

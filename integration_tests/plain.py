@@ -12,14 +12,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from integration_tests.processes import Commands, Process, wait_until
 
-LOGGING = """\
-log_dest topic
-log_type subscribe
-log_type unsubscribe
-log_type notice
-"""
-"""What a Mosquitto must be told so that its gateway knows what plain clients subscribe to."""
-
 SETTLED_S = 1.0
 """How long nothing more has to come before nothing more is believed to come."""
 

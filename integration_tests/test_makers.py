@@ -13,12 +13,14 @@ import pytest
 
 from integration_tests.conftest import require_image
 from integration_tests.containers import Broker, ImageUnavailableError, ensure_image
-from integration_tests.makers import EMQX, MOSQUITTO, NATS, RABBITMQ, Maker
+from integration_tests.makers import EMQX, NATS, RABBITMQ, TELLING_MOSQUITTO, Maker
 from integration_tests.paho_clients import PlainClient
 from integration_tests.processes import Commands, Process, free_port, wait_until
 
-CONTAINERS = {maker.name.upper(): maker for maker in (MOSQUITTO, RABBITMQ, NATS, EMQX)}
+CONTAINERS = {maker.name.upper(): maker for maker in (TELLING_MOSQUITTO, RABBITMQ, NATS, EMQX)}
 EMBEDDED = "EMBEDDED"
+ADAPTERS = {**{name: maker.adapter for name, maker in CONTAINERS.items()}, EMBEDDED: "amqtt"}
+PROBE_EVERY_S = 0.2
 NAMES = [*CONTAINERS, EMBEDDED]
 WANTED = "volume > 300000"
 EACH = 20
@@ -35,10 +37,13 @@ class Federation:
         self.runs = 0
         names = list(self.ports)
         tables = [
-            f'[[brokers]]\nid = "{name}"\nport = {port}\nfederate = ["stocks/news/#"]\n'
-            + ('adapter = "amqtt"\n' if name == EMBEDDED else "")
+            f'[[brokers]]\nid = "{name}"\nport = {port}\nadapter = "{ADAPTERS[name]}"\n'
+            # Who is not told what plain clients want must be told by the configuration.
+            + ('federate = ["stocks/news/#"]\n' if ADAPTERS[name] == "mqtt" else "")
             for name, port in self.ports.items()
         ]
+        if "RABBITMQ" in brokers:
+            tables.append(f"[plugins.settings.rabbitmq_adapter]\nport = {brokers['RABBITMQ'].management_port}\n")
         tables += [f'[[links]]\nbetween = ["{one}", "{other}"]\n' for one, other in itertools.pairwise(names)]
         (commands.folder / "federation.toml").write_text(
             '[federation]\nname = "makers"\ndata = ["stocks/#"]\n' + "".join(tables)
@@ -61,6 +66,24 @@ class Federation:
         self.frames = subscribing
         self.contents = {name: content_client(name, port) for name, port in self.ports.items()}
         self.plains = {name: PlainClient(port, "stocks/news/#") for name, port in self.ports.items()}
+        for name in names:
+            self.wait_until_known(name, "stocks/news/known")
+
+    def wait_until_known(self, at: str, topic: str, client: PlainClient | None = None) -> None:
+        """Return when what is published on every other broker comes to a plain client here: all gateways know it."""
+        client = client or self.plains[at]
+        for name, port in self.ports.items():
+            payload = json.dumps({"mark": f"0/from {name} to {at}"}).encode()
+            publisher = PlainClient(port)
+
+            def has_come(payload: bytes = payload, publisher: PlainClient = publisher) -> bool:
+                if payload not in client.on(topic):
+                    publisher.publish(topic, payload)
+                    time.sleep(PROBE_EVERY_S)
+                return payload in client.on(topic)
+
+            wait_until(has_come, f"what is published at {name} comes to {at}")
+            publisher.close()
 
     def restart(self, name: str) -> None:
         """Kill a gateway without a word, and start it again."""
@@ -83,7 +106,7 @@ def content_client(name: str, port: int) -> PlainClient:
 
 @pytest.fixture(scope="module")
 def federation(broker_of: Callable[[Maker], Broker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    require_image(MOSQUITTO)
+    require_image(TELLING_MOSQUITTO)
     brokers = {}
     for name, maker in CONTAINERS.items():
         with contextlib.suppress(ImageUnavailableError):
@@ -163,6 +186,20 @@ def test_plain_clients_at_each_get_what_is_published_at_one_and_nothing_goes_rou
     assert_exact(federation, wanted)
     for name, client in federation.plains.items():
         assert marks_of(client.on("stocks/news/"), run) == everything, name
+
+
+def test_what_a_plain_client_subscribes_to_is_learned_from_its_broker(federation: Federation, at: str) -> None:
+    if ADAPTERS[at] == "mqtt":
+        pytest.skip("it does not tell what its clients want: `federate` says it")
+    topic = f"stocks/only/{at}"
+    client = PlainClient(federation.ports[at], topic)
+    federation.wait_until_known(at, topic, client)
+    elsewhere = next(name for name in federation.ports if name != at)
+    wanted, unwanted = publish(federation, elsewhere, topic)
+    everything = wanted + unwanted
+    wait_until(lambda: marks_of(client.on(topic), federation.runs) >= everything, f"all that is wanted at {at}")
+    client.close()
+    assert marks_of(client.on(topic), federation.runs) == everything
 
 
 def test_a_bad_filter_is_answered_with_its_column(federation: Federation, at: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from integration_tests.conftest import StartMosquitto
-from integration_tests.plain import LOGGING, SETTLED_S, MosquittoSub, PlainFederation, plain_client
+from integration_tests.makers import MOSQUITTO_LOGGING
+from integration_tests.plain import SETTLED_S, MosquittoSub, PlainFederation, plain_client
 from integration_tests.processes import Commands, free_port, wait_until
 
 W, E = "WEST", "EAST"
@@ -18,7 +19,7 @@ NUMBERS = [str(number) for number in range(20)]
 
 
 def two(start_mosquitto: StartMosquitto, commands: Commands) -> PlainFederation:
-    ports = {name: start_mosquitto(more=LOGGING).port for name in (W, E)}
+    ports = {name: start_mosquitto(more=MOSQUITTO_LOGGING).port for name in (W, E)}
     return PlainFederation(commands, ports)
 
 
@@ -138,7 +139,7 @@ def test_a_persistent_session_that_is_away_gets_it_when_it_is_back(
 def test_beside_a_broker_of_mqtt_3_echoes_are_known_and_nothing_comes_twice(
     start_mosquitto: StartMosquitto, commands: Commands
 ) -> None:
-    ports = {W: start_mosquitto(more=LOGGING).port, E: free_port()}
+    ports = {W: start_mosquitto(more=MOSQUITTO_LOGGING).port, E: free_port()}
     federation = PlainFederation(commands, ports, adapters={W: "mosquitto", E: "amqtt"}, federate=["stocks/#"])
     with plain_client(ports[W]) as west, plain_client(ports[E]) as east:
         for client in (west, east):
@@ -158,7 +159,7 @@ def test_in_a_ring_of_three_configured_links_nothing_loops(
     start_mosquitto: StartMosquitto, commands: Commands, tmp_path: Path
 ) -> None:
     """`mqloom check` refuses a ring; so each gateway reads a file of its own, and together they make one."""
-    ports = {name: start_mosquitto(more=LOGGING).port for name in ("A", "B", "C")}
+    ports = {name: start_mosquitto(more=MOSQUITTO_LOGGING).port for name in ("A", "B", "C")}
     ring = [("A", "B"), ("B", "C"), ("C", "A")]
     links = {name: [link for link in ring if link != opposite] for name, opposite in zip("CAB", ring, strict=True)}
     federation = PlainFederation(commands, ports, links=links)
