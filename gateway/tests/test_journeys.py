@@ -4,6 +4,7 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import (
     DRAIN_REST_S,
     DRAIN_TRIES_MAX,
+    LEAVING_S,
     MIGRATION_GRACE_S,
     MIGRATION_PROBLEMS_MAX,
     MIGRATION_SILENCE_S,
@@ -68,6 +69,18 @@ def test_who_says_nothing_is_late() -> None:
     order(each, 0.0)
     assert each.late(10.0 + MIGRATION_GRACE_S - 0.1) == []
     assert each.late(10.0 + MIGRATION_GRACE_S) == [ClientId("c0")]
+
+
+def test_who_is_served_elsewhere_and_only_leaves_has_more_time_once() -> None:
+    each = job(2)
+    order(each, 0.0)
+    each.under_way[ClientId("c1")].reach(JourneyStep.ARRIVED)
+    late_at = 10.0 + MIGRATION_GRACE_S
+    assert each.late(late_at) == [ClientId("c0")]
+    each.end(ClientId("c0"), "silent", late_at)
+    assert each.deadline == late_at + LEAVING_S
+    assert each.late(late_at + LEAVING_S - 0.1) == []
+    assert each.late(late_at + LEAVING_S) == [ClientId("c1")]
 
 
 def test_a_step_is_never_taken_back() -> None:

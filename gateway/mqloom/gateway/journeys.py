@@ -1,10 +1,12 @@
 """The moves of many clients, as one job: who waits, who is under way, who has moved or stayed, and what is due when.
 
 A job orders at most `at_once` clients before the first of them is done, and `rate` a second. Whoever says nothing until
-its time is over counts as silent. A standing job, a drain, tries again with those that stayed, DRAIN_TRIES_MAX times in
+its time is over counts as silent; but if it is served elsewhere by then, and only waits for what is under way to it
+here, it is given as long as the gateway itself waits for that. A standing job, a drain, tries again with those that stayed, DRAIN_TRIES_MAX times in
 all with DRAIN_REST_S between, and never ends by itself: whoever comes later is ordered too, before the others.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -13,6 +15,7 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import (
     DRAIN_REST_S,
     DRAIN_TRIES_MAX,
+    LEAVING_S,
     MIGRATION_GRACE_S,
     MIGRATION_PROBLEMS_MAX,
     MIGRATION_SILENCE_S,
@@ -42,6 +45,8 @@ class Journey:
     session: str
     until: float
     step: JourneyStep = JourneyStep.ORDERED
+
+    has_more_time: bool = False
 
     def reach(self, step: JourneyStep) -> bool:
         """Note how far it is; whether that is further than before."""
@@ -73,6 +78,7 @@ class Job:
     _tries: dict[ClientId, int] = field(default_factory=dict)
     _turn: int = 0
     _order_at: float = 0.0
+    _late_at: float = math.inf
     _word_at: float = 0.0
     _silence_at: float = 0.0
     _has_news: bool = True
@@ -130,6 +136,7 @@ class Job:
         """A client was ordered."""
         until = now + self.bounds.deadline_s + MIGRATION_GRACE_S
         self.under_way[client] = Journey(client, to, session, until)
+        self._late_at = min(self._late_at, until)
         self._tries[client] = self._tries.get(client, 0) + 1
         self._has_news = True
 
@@ -163,11 +170,16 @@ class Job:
 
     def late(self, now: float) -> list[ClientId]:
         """Return those whose time is over."""
+        if now < self._late_at:
+            return []
         late = []
         for client, journey in self.under_way.items():
-            if journey.until > now:
-                break  # they were ordered one after another, mostly with the same time for each
-            late.append(client)
+            if journey.until <= now and journey.step is JourneyStep.ARRIVED and not journey.has_more_time:
+                journey.has_more_time = True
+                journey.until = now + LEAVING_S
+            elif journey.until <= now:
+                late.append(client)
+        self._late_at = min((each.until for each in self.under_way.values() if each.until > now), default=math.inf)
         return late
 
     def close(self) -> None:
@@ -215,7 +227,7 @@ class Job:
         """When the job must be looked at again."""
         times = []
         if self.under_way:
-            times.append(next(iter(self.under_way.values())).until)
+            times.append(self._late_at)  # or earlier than need be: some may have come to an end
         if (self.waiting or self.newcomers) and len(self.under_way) < self.bounds.at_once:
             times.append(self._order_at)
         if self.resting:

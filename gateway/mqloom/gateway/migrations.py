@@ -218,8 +218,10 @@ class Migrations:
                     del queue[client]
                     job.news()
         under_way = self._journey_of(client)
+        has_moved = record is not None and bool(record.moved_to)
+        if has_moved and self._drain is not None and client in self._drain.problems:
+            self._drain.end(client, "", now)  # after all
         if under_way is not None:
-            has_moved = record is not None and bool(record.moved_to)
             self._end(under_way[0], client, "" if has_moved else "it is gone: its record was deleted", "gone", now)
 
     def answered(self, client: ClientId, data: bytes, now: float) -> None:
@@ -296,11 +298,12 @@ class Migrations:
         if parts is None or traveller is None:
             self._end(job, client, NO_KEY if parts is None else "it is gone", "gone", now)
             return
+        if self._journey_of(client) is not None and job.is_standing:
+            job.news()  # it is on its way for somebody else
+            return
         if self._journey_of(client) is not None or traveller.is_moving:
-            if not job.is_standing:
-                self._end(job, client, "it is being moved already", "moving", now)
-            job.news()
-            return  # a drain hears of it when it has arrived, here or elsewhere
+            self._end(job, client, "it is being moved already", "moving", now)
+            return
         target = job.next_target(frozenset(parts.brokers) - {self._gateway})
         if target is None:
             is_here = self._gateway in job.targets
