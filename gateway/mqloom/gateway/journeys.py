@@ -2,8 +2,9 @@
 
 A job orders at most `at_once` clients before the first of them is done, and `rate` a second. Whoever says nothing until
 its time is over counts as silent; but if it is served elsewhere by then, and only waits for what is under way to it
-here, it is given as long as the gateway itself waits for that. A standing job, a drain, tries again with those that stayed, DRAIN_TRIES_MAX times in
-all with DRAIN_REST_S between, and never ends by itself: whoever comes later is ordered too, before the others.
+here, it is given as long as the gateway itself waits for that. A standing job, a drain, tries again with those that
+stayed, DRAIN_TRIES_MAX times in all with DRAIN_REST_S between, and never ends by itself: whoever comes later is ordered
+too, before the others.
 """
 
 import math
