@@ -1,4 +1,4 @@
-"""The first section of docs/operations.md, typed into a shell as it is written, with real Mosquittos on free ports."""
+"""The first section of docs/operations.md, and then the example in docs/security.md, typed into a shell as written."""
 
 import contextlib
 import os
@@ -19,6 +19,7 @@ from mqloom.lab.demo_mosquitto import MOSQUITTO
 from mqloom.lab.demo_thread import free_ports
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Two Mosquittos in five minutes")[2].partition("\n## ")[0]
 DONE = "the command has ended with"
 pytestmark = [
@@ -101,3 +102,20 @@ def test_a_newcomer_federates_two_mosquittos_by_typing_what_is_written(tmp_path:
             time.sleep(0.5)
     assert "federation exchange: all is well" in shell.text
     assert "federation exchange: 2 of 2 gateways run" in shell.text
+    begin_with_a_key(shell, deadline)
+
+
+def begin_with_a_key(shell: Shell, deadline: float) -> None:
+    """Type the example of docs/security.md."""
+    (block,) = re.findall(r"```sh\n(kill .*?)```", SECURITY, re.DOTALL)
+    (warnings,) = re.findall(r"```\n(WARNING west frames_refused.*?)```", SECURITY, re.DOTALL)
+    before = len(shell.text)
+    for line in block.splitlines():
+        while shell.type(line) != 0:
+            assert time.monotonic() < deadline, f"{line}\n{shell.text[before:]}"
+            assert line.startswith("mqloom status"), shell.text[before:]
+            time.sleep(0.5)
+    since = shell.text[before:]
+    for line in warnings.splitlines():
+        assert line.removesuffix(" ...") in since, since
+    assert "2 of 2 gateways run" in since

@@ -68,8 +68,8 @@ class Deliveries:
         """The broker has acknowledged these; what is not known any more is passed over."""
         for number in numbers:
             delivery = self._under_way.pop(number, None)
-            if delivery is not None:
-                self._meet(delivery)
+            for duty in delivery.duties if delivery is not None else ():
+                self._custody.meet(duty)
 
     def refused(self, number: int, reason: str, now: float) -> None:
         """The broker does not take one."""
