@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from mqloom.client.inbox import COUNTS
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S, LOOK_S
-from mqloom.client.subscriber import State, Subscriber
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,

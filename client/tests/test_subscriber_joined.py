@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from mqloom.client.limits import ASK_AGAIN_S, LEASE_S
-from mqloom.client.subscriber import State, Subscriber
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, ENDED_S, FIND_S, LEASE_S, LOOK_S
-from mqloom.client.subscriber import State, Subscriber
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,

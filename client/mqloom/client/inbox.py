@@ -34,10 +34,10 @@ class Heard(NamedTuple):
 class Inbox:
     """Reads what comes for these wishes, and gives every publication out once."""
 
-    def __init__(self, wishes: Wishes) -> None:
+    def __init__(self, wishes: Wishes, seen: Seen | None = None) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
         self._wishes = wishes
-        self._seen = Seen()
+        self._seen = Seen() if seen is None else seen
 
     def envelope(self, payload: bytes) -> list[Deliver]:
         """Return what is new and wanted in an envelope."""

@@ -8,6 +8,9 @@ LEASE_S: Final = 60.0
 SESSION_LEASE_S: Final = 86_400.0
 """The same for a client whose session its broker keeps: for so long what matches is kept there, too."""
 
+READ_S: Final = 2.0
+"""How long the record of an earlier life is waited for; then there is none."""
+
 LOOK_S: Final = 1.0
 """How long a gateway's status may take to come by itself; then we look who the gateway here is, and ask for its own."""
 
@@ -58,3 +61,15 @@ BACKLOG_MAX: Final = 10_000
 
 UNACKNOWLEDGED_MAX: Final = 100
 """Publications sent and not acknowledged; past that `mqloom pub` waits for the oldest before it sends the next."""
+
+MOVE_S: Final = 60.0
+"""How long a move may take until we are served at its target, if no order says so; then we stay where we are."""
+
+REACH_S: Final = 10.0
+"""How long the broker where an earlier life has moved to may take; then we are served where we are, and try on."""
+
+FAILOVER_S: Final = 30.0
+"""How long our broker, or its gateway, may be away; then another of the roster is tried."""
+
+LINGER_S: Final = 600.0
+"""How long a broker that we have left is tried until it has given us what was under way; then that is given up."""

@@ -6,31 +6,7 @@ the whole wish; writing it again is harmless and renews its lease, and the gatew
 the cure for every doubt (a gateway that restarted, a connection that was away, an `ended` that we did not ask for) is
 to write it again. A killed subscriber is forgotten by the gateway when its lease runs out.
 
-    state            event                                 next      and
-    OFFLINE          Connected                             FINDING   subscribe to the status of gateways
-    OFFLINE          Connected, and nothing is wanted      IDLE
-    IDLE             WishAdded                             FINDING   subscribe to the status of gateways
-    FINDING          status: alive                         ASKING    subscribe to ctl and out, write the record
-    FINDING          Woke: no status after LOOK_S          the same  ask who the gateway here is
-    FINDING          who the gateway here is               the same  subscribe to its status
-    FINDING          Woke: no gateway after FIND_S         CLOSED    Failed; only if there never was one
-    ASKING           the last missing answer               SERVED
-    ASKING           every subscription refused            CLOSED    delete the record, Failed
-    ASKING           Woke: no answer after ANSWER_S        CLOSED    the same; only if there never was one
-    ASKING, SERVED   WishAdded                             ASKING    write the record, not before CHANGE_S
-    ASKING, SERVED   WishRemoved                           the same  the same; delete it if nothing is left
-    ASKING, SERVED   Woke: a third of the lease is over    the same  write the record
-    ASKING, SERVED   status: not alive                     FINDING
-    ASKING, SERVED   status: alive in another epoch        ASKING    write the record
-    ASKING, SERVED   `ended`, not asked for                ASKING    write the record, not before ASK_AGAIN_S
-    ASKING, SERVED   CloseRequested                        CLOSING   delete the record
-    OFFLINE - FINDING CloseRequested                       CLOSED    delete the record if it can be, Finished
-    IDLE - SERVED    ConnectionLost                        OFFLINE
-    CLOSING          the last `ended`, Woke after CLOSE_S,
-                     CloseRequested, ConnectionLost        CLOSED    Finished
-    CLOSED           anything                              CLOSED    nothing
-
-Envelopes are delivered in every state in which messages come, but CLOSED. Any other pair is the driver's mistake.
+`states` has all states and the ways between them.
 
 A *lasting* subscriber may have no subscription at all, and gets and loses them at run time. What would end the other,
 that no gateway answers or that all is refused, is told to its user, and it goes on: a missing gateway is waited for,
@@ -40,13 +16,15 @@ the gateway has said `ended`, or for ENDED_S.
 
 from collections import Counter
 from collections.abc import Mapping
-from enum import Enum, auto
-from typing import Final
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mqloom.client.inbox import COUNTS, Heard, Inbox
+from mqloom.client.journal import NEVER, Journal
+from mqloom.client.journey import Journey
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S, LOOK_S
+from mqloom.client.states import State
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -55,9 +33,11 @@ from mqloom.client.vocabulary import (
     Event,
     Failed,
     Finished,
+    JournalRead,
+    LeaveRequested,
     MessageReceived,
     Note,
-    Publish,
+    Proceed,
     Subscribe,
     Tell,
     Unserved,
@@ -70,20 +50,14 @@ from mqloom.client.wishes import Wishes, WishState
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
+from mqloom.core.seen import Seen
 
-NEVER: Final = float("inf")
 
+class Travel(NamedTuple):
+    """Of a client that is moved: what its record is to say of that, and what has come to it by any broker."""
 
-class State(Enum):
-    """Where a subscriber stands; the table on top of the file has the ways between them."""
-
-    OFFLINE = auto()
-    IDLE = auto()
-    FINDING = auto()
-    ASKING = auto()
-    SERVED = auto()
-    CLOSING = auto()
-    CLOSED = auto()
+    journey: Journey
+    seen: Seen
 
 
 class Subscriber:
@@ -102,20 +76,21 @@ class Subscriber:
         gateway: GatewayId | None = None,
         token: str = "",
         lasting: bool = False,
+        travel: Travel | None = None,
     ) -> None:
         assert wishes or lasting
         self.state = State.OFFLINE
         self._client = client
-        self._wishes = Wishes(wishes, token, lasting=lasting)
-        self._inbox = Inbox(self._wishes)
-        self._qos = qos
+        self._wishes = Wishes(wishes, lasting=lasting)
+        self._inbox = Inbox(self._wishes, None if travel is None else travel.seen)
+        self._record = Journal(client, self._wishes, qos=qos, lease_s=lease_s, token=token)
+        if travel is not None:
+            self._record.journey = travel.journey
+            self._record.reads = self._record.waits = True
         self._lasting = lasting
-        self._lease_s = lease_s
         self._statuses = layout.all_status() if gateway is None else layout.status(gateway)
         self._gateway: Status | None = None  # the one we asked last
         self._answered = False
-        self._written_at = 0.0
-        self._write_at = 0.0
         self._look_at: float | None = None
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
@@ -131,6 +106,27 @@ class Subscriber:
         """The gateway that we asked last."""
         return None if self._gateway is None else self._gateway.gateway
 
+    @property
+    def wishes(self) -> Mapping[str, Wish]:
+        """What is wanted, by name."""
+        return self._wishes.copy()
+
+    def is_served(self, *, partly: bool = False) -> bool:
+        """Whether all that is wanted is established, with every gateway or at least with those in reach."""
+        if self.state is State.IDLE:
+            return True
+        return self.state is State.SERVED and (partly or self._wishes.are_complete())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is known what an earlier life has left, and nobody has said yet what comes of it."""
+        return self.state is State.READING and not self._record.reads
+
+    @property
+    def refused(self) -> list[str]:
+        """The names that the gateway has refused."""
+        return self._wishes.named(WishState.REFUSED)
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
         if self.state is State.CLOSED:
@@ -142,6 +138,10 @@ class Subscriber:
                 self._remove(event.name, now)
             case CloseRequested():
                 self._close(now)
+            case Proceed():
+                self._proceed(event.journey, now)
+            case LeaveRequested():
+                self._leave(event.to, now)
             case Woke():
                 self._wake_at = None
                 self._wake(now)
@@ -154,22 +154,21 @@ class Subscriber:
         match self.state, event:
             case State.OFFLINE, Connected() as connected:
                 self._connect(connected, now)
-            case (
-                (State.IDLE | State.FINDING | State.ASKING | State.SERVED | State.CLOSING),
-                MessageReceived() as message,
-            ):
-                self._receive(message, now)
             case State.CLOSING, ConnectionLost():
                 self._end(Finished())
-            case ((State.IDLE | State.FINDING | State.ASKING | State.SERVED), ConnectionLost() as lost):
-                self.state = State.OFFLINE
-                self._give_up_at = None
-                self._note(f"the connection to the broker is lost ({lost.problem or 'closed'}); connecting again")
-            case _:
+            case (State.OFFLINE, _) | (_, Connected()):
                 raise AssertionError(f"{event!r} while {self.state}")
+            case _, MessageReceived() as message:
+                self._receive(message, now)
+            case _, ConnectionLost() as lost:
+                self.state = State.OFFLINE
+                self._give_up_at = self._record.read_by = None
+                self._note(f"the connection to the broker is lost ({lost.problem or 'closed'}); connecting again")
 
     def check(self) -> None:
         """State the invariants; for tests."""
+        if self.state in (State.READING, State.LEAVING):
+            assert self._gateway is not None
         if self.state in (State.ASKING, State.SERVED, State.CLOSING):
             assert self._gateway is not None
             assert self._lasting or not self._wishes.are_refused()
@@ -217,8 +216,8 @@ class Subscriber:
     def _change(self, now: float) -> None:
         """Let the record say what is wanted now: at once, or together with the changes that come within CHANGE_S."""
         self._settle(now)
-        self._write_at = min(self._write_at, max(now, self._written_at + CHANGE_S))
-        if now >= self._write_at:
+        self._record.hurry(now, CHANGE_S)
+        if now >= self._record.write_at:
             self._write(now)
 
     # ---- the gateway ---------------------------------------------------------------------------------------------
@@ -238,6 +237,8 @@ class Subscriber:
         gateway = self.gateway
         if layout.is_out(self._client, message.topic):  # a kept session brings it before we know of a gateway
             self._effects += self._inbox.envelope(message.payload)
+        elif gateway is not None and message.topic == layout.record(gateway, self._client):
+            self._receive_record(message.payload)
         elif gateway is not None and message.topic == layout.control(gateway, self._client):
             answer = self._inbox.answer(message.payload)
             if answer is not None:
@@ -260,7 +261,10 @@ class Subscriber:
         if self.state is State.FINDING:
             if heard.status is not None:
                 self._take(heard.status, now)
-        elif self.state in (State.ASKING, State.SERVED) and heard.gateway == self.gateway:
+        elif self.state is State.READING:
+            if heard.status is not None and heard.gateway == self.gateway:
+                self._gateway = heard.status
+        elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and heard.gateway == self.gateway:
             self._watch(heard.status, now)
 
     def _take(self, status: Status, now: float) -> None:
@@ -269,9 +273,15 @@ class Subscriber:
         self._look_at = None
         self._effects += [
             Subscribe(topic=layout.control(status.gateway, self._client), qos=1),
-            Subscribe(topic=layout.out(status.gateway, self._client), qos=self._qos),
+            Subscribe(topic=layout.out(status.gateway, self._client), qos=self._record.qos),
         ]
-        self._ask(now)
+        if not self._record.waits:
+            self._ask(now)
+            return
+        self.state = State.READING
+        self._give_up_at = None
+        if self._record.reads:
+            self._effects += self._record.begin_reading(status.gateway, now)
 
     def _watch(self, alive: Status | None, now: float) -> None:
         """Heed what our gateway says of itself."""
@@ -284,10 +294,47 @@ class Subscriber:
             self._gateway = alive
             self._ask(now)
 
+    # ---- moves ---------------------------------------------------------------------------------------------------
+
+    def _receive_record(self, payload: bytes) -> None:
+        """Heed what we have written ourselves, in this life or an earlier one."""
+        if self._record.hear(payload) and self.state is State.READING:
+            self._end_reading()
+
+    def _end_reading(self) -> None:
+        if self._record.reads:
+            self._effects.append(JournalRead(journey=self._record.end_reading()))
+
+    def _proceed(self, journey: Journey, now: float) -> None:
+        self._record.journey, self._record.waits = journey, False
+        if self.state is State.READING:
+            self._ask(now)
+        elif self.state in (State.ASKING, State.SERVED) or self._can_write_ahead:
+            self._write(now)
+
+    @property
+    def _can_write_ahead(self) -> bool:
+        """Whether the gateway is gone, but not its broker: a later life of ours reads what we write."""
+        return self.state is State.FINDING and self._gateway is not None and not self._record.waits
+
+    def _leave(self, to: str, now: float) -> None:
+        self._record.leave(to)
+        if self.state is State.IDLE or not self._wishes:
+            self._end(Finished())
+        elif self.state in (State.READING, State.ASKING, State.SERVED):
+            self._ask(now)
+        elif self._can_write_ahead:
+            self._write(now)
+
     # ---- the record ----------------------------------------------------------------------------------------------
 
     def _ask(self, now: float) -> None:
         """Write the record, and wait for all answers anew."""
+        if self._record.journey.leaving_to:
+            self.state = State.LEAVING
+            self._give_up_at = None
+            self._write(now)
+            return
         self.state = State.ASKING
         self._give_up_at = None if self._answered else now + ANSWER_S
         self._wishes.reopen()
@@ -296,20 +343,28 @@ class Subscriber:
             self._settle(now)
 
     def _write(self, now: float) -> None:
-        record = self._wishes.record(qos=self._qos, lease_s=self._lease_s)
-        self._publish_record(record)
-        self._written_at = now
-        self._write_at = now + self._lease_s / 3 if record else NEVER
-
-    def _publish_record(self, payload: bytes) -> None:
         assert self._gateway is not None
-        topic = layout.record(self._gateway.gateway, self._client)
-        self._effects.append(Publish(topic=topic, payload=payload, qos=1, retain=True))
+        self._effects.append(self._record.write(self._gateway.gateway, now))
+
+    def _delete_record(self) -> None:
+        assert self._gateway is not None
+        self._effects.append(self._record.delete(self._gateway.gateway))
 
     def _receive_answer(self, answer: Answer, now: float) -> None:
         self._answered = True
         if self.state is State.CLOSING:
             self._count_ended(answer)
+        elif self.state is State.LEAVING:
+            if answer.answer == "ended" and not answer.name:
+                assert self._gateway is not None
+                self._effects.append(self._record.point(self._gateway.gateway))
+                self._end(Finished())
+            elif answer.answer == "refused":  # it came too soon after another
+                self._record.hurry(now, ASK_AGAIN_S)
+        elif answer.answer == "ended" and not answer.name:
+            self.counts["answers_unexpected"] += 1  # it is about an earlier life, which had left
+        elif self.state is State.READING:
+            pass  # as below
         elif self.state is not State.FINDING:  # there all answers are to an earlier record: we ask again
             self._give_up_at = None
             self._obey(answer, now)
@@ -323,24 +378,24 @@ class Subscriber:
             # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
             if self._wishes.obey(answer, WishState.OPEN):
                 self.counts["gaps"] += 1
-                self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
+                self._record.hurry(now, ASK_AGAIN_S)
                 self._note(f"the gateway has ended {answer.name!r}; asking again")
             return
         granted = answer.answer == "established"
         names = self._wishes.obey(answer, WishState.ESTABLISHED if granted else WishState.REFUSED)
         self._effects += [Tell(answer=replace(answer, name=name)) for name in names]
         if names and not answer.name and self._lasting:  # the one before stands, until the gateway restarts
-            self._write_at = min(self._write_at, max(now, self._written_at + ASK_AGAIN_S))
+            self._record.hurry(now, ASK_AGAIN_S)
 
     def _settle(self, now: float) -> None:
         """See whether all answers are there."""
         if self._wishes.are_refused() and not self._lasting:
             assert self._gateway is not None
-            self._publish_record(b"")
+            self._delete_record()
             self._end(Failed(problem=f"the gateway {self._gateway.gateway} refused every subscription"))
             return
-        if self._wishes.are_refused() and self._write_at < NEVER:
-            self._write_at = min(self._write_at, max(now, self._written_at + CHANGE_S))
+        if self._wishes.are_refused() and self._record.write_at < NEVER:
+            self._record.hurry(now, CHANGE_S)
         self.state = State.SERVED if self._wishes.are_answered() else State.ASKING
 
     # ---- time and the end ----------------------------------------------------------------------------------------
@@ -350,7 +405,9 @@ class Subscriber:
             self._give_up()
         elif self.state is State.FINDING and self._look_at is not None and now >= self._look_at:
             self._look()
-        elif self.state in (State.ASKING, State.SERVED) and now >= self._write_at:
+        elif self._record.read_by is not None and now >= self._record.read_by:
+            self._end_reading()
+        elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
             self._write(now)
         for name in self._wishes.overdue(now):
             self._forget(name)
@@ -377,12 +434,12 @@ class Subscriber:
             self._effects += [Unserved(names=names, problem=problem)] if names else []
             return
         if self._gateway is not None:
-            self._publish_record(b"")
+            self._delete_record()
         self._end(Failed(problem=problem))
 
     def _close(self, now: float) -> None:
-        if self.state in (State.FINDING, State.ASKING, State.SERVED) and self._gateway is not None:
-            self._publish_record(b"")
+        if self.state not in (State.OFFLINE, State.IDLE, State.CLOSING) and self._gateway is not None:
+            self._delete_record()
         self._wishes.remove_all(by=NEVER)  # all of them by `_give_up_at`
         if self.state in (State.ASKING, State.SERVED) and self._wishes:
             self.state = State.CLOSING
@@ -406,8 +463,10 @@ class Subscriber:
 
     def _finish(self) -> list[Effect]:
         deadlines = [] if self._give_up_at is None else [self._give_up_at]
-        if self.state in (State.ASKING, State.SERVED):
-            deadlines.append(self._write_at)
+        if self._record.read_by is not None:
+            deadlines.append(self._record.read_by)
+        if self.state in (State.ASKING, State.SERVED, State.LEAVING):
+            deadlines.append(self._record.write_at)
         if self.state is State.FINDING and self._look_at is not None:
             deadlines.append(self._look_at)
         if self.state is not State.CLOSED and self._wishes.end_by is not None:

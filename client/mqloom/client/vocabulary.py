@@ -5,6 +5,7 @@ Effects are orders, carried out in their order. After Failed or Finished there a
 
 from msgspec import Struct
 
+from mqloom.client.journey import Journey
 from mqloom.core.effects import WakeAt
 from mqloom.core.events import Woke
 from mqloom.core.publication import Publication
@@ -19,8 +20,11 @@ __all__ = [
     "Event",
     "Failed",
     "Finished",
+    "JournalRead",
+    "LeaveRequested",
     "MessageReceived",
     "Note",
+    "Proceed",
     "Publish",
     "Subscribe",
     "Tell",
@@ -72,7 +76,29 @@ class WishRemoved(Struct, frozen=True, kw_only=True):
     name: str
 
 
-Event = Connected | ConnectionLost | MessageReceived | Woke | WishAdded | WishRemoved | CloseRequested
+class Proceed(Struct, frozen=True, kw_only=True):
+    """Be served here, and let the record say this of our moves: the answer to JournalRead, or later."""
+
+    journey: Journey
+
+
+class LeaveRequested(Struct, frozen=True, kw_only=True):
+    """We are served by another gateway: get what is under way to here, and leave word where we are."""
+
+    to: str
+
+
+Event = (
+    Connected
+    | ConnectionLost
+    | MessageReceived
+    | Woke
+    | WishAdded
+    | WishRemoved
+    | CloseRequested
+    | Proceed
+    | LeaveRequested
+)
 
 # ---- effects ---------------------------------------------------------------------------------------------------------
 
@@ -119,6 +145,12 @@ class Unserved(Struct, frozen=True, kw_only=True):
     problem: str
 
 
+class JournalRead(Struct, frozen=True, kw_only=True):
+    """What an earlier life has written of moves at this broker (None: nothing); waits for Proceed, or for the end."""
+
+    journey: Journey | None
+
+
 class Failed(Struct, frozen=True, kw_only=True):
     """It is over, and not as the user wanted."""
 
@@ -129,4 +161,4 @@ class Finished(Struct, frozen=True, kw_only=True):
     """It is over, as the user wanted."""
 
 
-Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Note | Unserved | Failed | Finished
+Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Note | Unserved | JournalRead | Failed | Finished

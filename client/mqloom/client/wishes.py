@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from mqloom.client.limits import GONE_MAX
-from mqloom.core.records import Answer, Record, Wish, encode_record
+from mqloom.core.records import Answer, Wish
 
 
 class WishState(Enum):
@@ -23,8 +23,7 @@ class Wishes:
     before it has named them again; so everything is wanted that was not removed in this life.
     """
 
-    def __init__(self, wishes: Mapping[str, Wish], token: str = "", *, lasting: bool = False) -> None:
-        self._token = token
+    def __init__(self, wishes: Mapping[str, Wish], *, lasting: bool = False) -> None:
         self._wishes = dict(wishes)
         self._standings = dict.fromkeys(wishes, WishState.OPEN)
         self._end_by: dict[str, float] = {}  # those that are ENDING
@@ -40,16 +39,17 @@ class Wishes:
         return bool(self._wishes)
 
     def knows(self, answer: Answer) -> bool:
-        """Whether an answer can be about these: one without a name refuses the whole record."""
-        return answer.name in self._wishes if answer.name else answer.answer == "refused"
+        """Whether an answer can be about these: one without a name is about the whole record."""
+        return answer.name in self._wishes if answer.name else answer.answer != "established"
 
-    def record(self, *, qos: int, lease_s: float) -> bytes:
-        """Return the record that asks for all that is wanted and was not refused; nothing, if nothing is."""
+    def asked(self) -> dict[str, Wish]:
+        """Return what a record is to ask for: all that is wanted and was not refused."""
         unwanted = (WishState.REFUSED, WishState.ENDING)
-        wishes = {name: wish for name, wish in self._wishes.items() if self._standings[name] not in unwanted}
-        if not wishes:
-            return b""
-        return encode_record(Record(subscriptions=wishes, format="frame", qos=qos, lease_s=lease_s, token=self._token))
+        return {name: wish for name, wish in self._wishes.items() if self._standings[name] not in unwanted}
+
+    def copy(self) -> dict[str, Wish]:
+        """Return what is wanted, by name."""
+        return {name: wish for name, wish in self._wishes.items() if not self.is_ending(name)}
 
     def add(self, name: str, wish: Wish) -> None:
         """One more is wanted, or another under this name, or the same once more: it is asked for, and answered."""
@@ -118,8 +118,8 @@ class Wishes:
         return [name for name, each in self._standings.items() if each is standing]
 
     def are_complete(self) -> bool:
-        """Whether every one is established with every gateway."""
-        return not self._partly and set(self._standings.values()) <= {WishState.ESTABLISHED}
+        """Whether every one is established with every gateway, but for those that were refused, or are ending."""
+        return not self._partly and self.are_answered()
 
     def are_answered(self) -> bool:
         """Whether nothing is open."""

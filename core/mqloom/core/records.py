@@ -60,6 +60,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """The client is there, and has no subscriptions here."""
     moved_from: OptionalGateway = ""
     """The client may have a session there, too."""
+    is_probe: bool = False
+    """It changes nothing: the client, which listens here, learns by it that it has read its record."""
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -44,6 +44,8 @@ class Seen:
         self._window = window
         self._origins_max = origins_max
         self._origins: dict[GatewayId, _Origin] = {}
+        self.holds_floors = False
+        """Whether low-water marks do not count: what one of several ways says is done may still come by another."""
 
     def first_time(self, origin: GatewayId, epoch: int, sequence: int, low_water: int) -> bool:
         """Whether what has this identity is new; remembers it."""
@@ -56,7 +58,7 @@ class Seen:
         if publication.packet:
             print_ = print_of(publication.packet, publication.topic, publication.payload)
         epoch = origin.epoch(publication.epoch)
-        low_water = publication.low_water if publication.qos else 0
+        low_water = publication.low_water if publication.qos and not self.holds_floors else 0
         if not epoch.first_time(publication.sequence, low_water, self._window, print_):
             return publication.id
         if print_ is None or (len(origin.epochs) == 1 and not publication.repeat):

@@ -99,7 +99,7 @@ class Clients:
     def record(self, client: ClientId, data: bytes, now: float) -> None:
         """A client wrote its record: begin what is new, then end what is gone."""
         record = None if self._is_hurried(client, now) else self._admitted(client, data, now)
-        if record is None:
+        if record is None or record.is_probe:
             return
         self._noted(client, record if data else None, now)
         self._point(client, record, now)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mqloom.client.subscriber import State, Subscriber
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -118,6 +119,10 @@ class SubscriberModel:
         """Connect again."""
         if not self.is_over:
             self.endpoint.open()
+
+    def check(self) -> None:
+        """State the invariants."""
+        self.core.check()
 
     def _begin(self) -> None:
         client = self.name if not self.lives else f"{self.name}.{len(self.lives)}"
@@ -238,7 +243,7 @@ class SubscriberModel:
         self._tell(self.life.client, f"fails: {problem}" if problem else "has finished")
         if self._timer is not None:
             self._timer.cancel()
-        _Leaving(self.endpoint)
+        Leaving(self.endpoint)
         if problem and not self._is_closing:
             self._place.clock.at(now + AGAIN_S, self._begin_anew)
 
@@ -247,7 +252,7 @@ class SubscriberModel:
         self.start()
 
 
-class _Leaving:
+class Leaving:
     """Hands the last messages over, then makes the broker forget the session by connecting once with a clean one."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from mqloom.client import vocabulary as client
-from mqloom.client.subscriber import State, Subscriber
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Wish

@@ -13,6 +13,7 @@ from typing import Final
 from mqloom.lab.network import Path
 from mqloom.lab.plan import FaultPlan, Plan
 from mqloom.lab.plan_checks import check_faults
+from mqloom.lab.traveller_model import TravellerModel
 from mqloom.lab.world import World, build_node
 
 Begin = Callable[[World, FaultPlan, random.Random], Callable[[], None]]
@@ -115,6 +116,14 @@ def _vanish(world: World, fault: FaultPlan, randomness: random.Random) -> Callab
     return subscriber.come_back
 
 
+def _kill(world: World, fault: FaultPlan, randomness: random.Random) -> Callable[[], None]:
+    subscriber = world.subscribers[fault.target[0]]
+    if not isinstance(subscriber, TravellerModel):
+        return _nothing
+    subscriber.kill(_notice(randomness)())
+    return subscriber.start_again
+
+
 KINDS: Final[dict[str, Kind]] = {
     "gateway-crash": Kind("a gateway ends and starts anew", "gateway", 6, 20.0, _crash_gateway),
     "link-cut": Kind("two gateways reach neither the other's broker", "link", 6, 20.0, _cut_link),
@@ -128,6 +137,7 @@ KINDS: Final[dict[str, Kind]] = {
     "frames-delayed": Kind("frames come late, out of order", "link", 2, 15.0, _delay),
     "client-vanishes": Kind("a subscriber is away for a while", "subscriber", 3, 30.0, _vanish),
     "publisher-cut": Kind("a publisher does not reach its broker", "publisher", 2, 10.0, _cut_from_broker),
+    "client-killed": Kind("a subscriber that travels ends and starts anew", "traveller", 0, 20.0, _kill),
 }
 """Every kind of fault."""
 
@@ -145,6 +155,7 @@ def draw(
         "link": [pair for one, other in plan.links for pair in ((one, other), (other, one))],
         "subscriber": [(subscriber.name,) for subscriber in plan.subscribers],
         "publisher": [(publisher,) for publisher in plan.publishers],
+        "traveller": [(each.name,) for each in plan.subscribers if each.travels],
     }
     usable = [kind for kind in kinds if targets[KINDS[kind].befalls]]
     for _ in range(count if usable else 0):

@@ -307,7 +307,7 @@ def times_of(node: Node) -> Iterator[tuple[Any, str]]:
     When somebody may be told again that we have parted is not among them: `Places` has that in a dictionary.
     """
     holders: list[object] = [node, node._flushes, node._traffic.intake._marks, *node._traffic._flows.values()]
-    holders += node._moves, node._soft_links, *node._guests._arrivals.values()
+    holders += node._moves, node._soft_links, node._rosters, *node._guests._arrivals.values()
     for link in node._links.values():
         holders += link, link._arrivals, link._departures
     for holder in holders:
@@ -332,12 +332,13 @@ def pass_time(node: Node, seconds: float) -> None:
 def settle_times(node: Node) -> None:
     """Let times that differ without a difference be alike.
 
-    A fence that was due in the past is due now, and so is the end of a hold. Whom we may tell again that we have parted
-    is as one whom we never told. Since when frames have been waited for does not matter while none is: `Departures`
-    notes it anew when it sends the next. And when a neighbour was heard last matters only when all frames have come,
+    A fence that was due in the past is due now, and so are the end of a hold and the next roster. Whom we may tell
+    again that we have parted is as one whom we never told. Since when frames have been waited for does not matter while
+    none is: `Departures` notes it anew when it sends the next. And when a neighbour was heard last matters only when all frames have come,
     and something in them is not taken care of: what says that they have come is heard.
     """
     node._moves._hold_until = max(node._moves._hold_until, BUILD_AT)
+    node._rosters._next_at = max(node._rosters._next_at, BUILD_AT)
     told = node._neighbours.places._tell_at
     for gateway in [each for each, at in told.items() if at <= BUILD_AT]:
         del told[gateway]

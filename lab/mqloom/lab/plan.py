@@ -18,6 +18,8 @@ class SubscriberPlan(Struct, frozen=True, kw_only=True):
     wishes: dict[str, tuple[str, str]]
     starts_at: float = 1.0
     closes_at: float | None = None
+    travels: bool = False
+    """Whether it obeys orders to move, and comes back if it is killed."""
 
 
 class PublicationPlan(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,14 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     to: str
 
 
+class MigrationPlan(Struct, frozen=True, kw_only=True):
+    """At a time, a subscriber that travels is ordered to another gateway's broker."""
+
+    at: float
+    subscriber: str
+    to: str
+
+
 class JoinPlan(Struct, frozen=True, kw_only=True):
     """At a time, a gateway with one link comes into the configuration, and starts; its neighbour is started anew."""
 
@@ -75,6 +85,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Whether soft links are opened and closed all the time."""
     moves: tuple[MovePlan, ...] = ()
     """With these, all overlays keep maps."""
+    migrations: tuple[MigrationPlan, ...] = ()
     joins: tuple[JoinPlan, ...] = ()
     """Gateways that are not there from the beginning; all others are."""
 

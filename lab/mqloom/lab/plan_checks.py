@@ -95,6 +95,8 @@ def _names_of(plan: Plan, what: str) -> Collection[str]:
     """Return whom a fault may befall, by what it befalls."""
     if what == "publisher":
         return plan.publishers
+    if what == "traveller":
+        return [each.name for each in plan.subscribers if each.travels]
     return [each.name for each in plan.subscribers] if what == "subscriber" else plan.gateways
 
 

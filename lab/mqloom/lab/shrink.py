@@ -10,7 +10,7 @@ from mqloom.lab.plan import Plan
 TRIES_MAX: Final = 120
 """Runs that shrinking may take; then what it has is small enough."""
 
-PARTS: Final = ("faults", "moves", "joins", "subscribers", "publications")
+PARTS: Final = ("faults", "moves", "migrations", "joins", "subscribers", "publications")
 """What of a plan may be left out."""
 
 Fails = Callable[[Plan], bool]
@@ -63,5 +63,6 @@ def _cut_out(plan: Plan, part: str, start: int, end: int) -> Plan:
     if part != "subscribers":
         return plan
     names = {subscriber.name for subscriber in plan.subscribers}
-    kept = tuple(fault for fault in plan.faults if fault.kind != "client-vanishes" or fault.target[0] in names)
-    return structs.replace(plan, faults=kept)
+    kept = tuple(fault for fault in plan.faults if not fault.kind.startswith("client-") or fault.target[0] in names)
+    migrations = tuple(migration for migration in plan.migrations if migration.subscriber in names)
+    return structs.replace(plan, faults=kept, migrations=migrations)

@@ -15,7 +15,17 @@ from msgspec import Struct, structs
 from mqloom.core.limits import FLUSH_DEADLINE_S
 from mqloom.lab import checkers, faults
 from mqloom.lab.client_model import LEASE_S
-from mqloom.lab.plan import TOPOLOGIES, FaultPlan, JoinPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan, links_of
+from mqloom.lab.plan import (
+    TOPOLOGIES,
+    FaultPlan,
+    JoinPlan,
+    MigrationPlan,
+    MovePlan,
+    Plan,
+    PublicationPlan,
+    SubscriberPlan,
+    links_of,
+)
 from mqloom.lab.shrink import shrink
 from mqloom.lab.world import Options, World
 
@@ -71,8 +81,8 @@ class StormReport(Struct, kw_only=True):
 # ---- drawing -------------------------------------------------------------------------------------------------------
 
 
-def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
-    """Return the plan of a run by its seed, with faults of these kinds only."""
+def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True) -> Plan:
+    """Return the plan of a run by its seed, with faults of these kinds only, and with clients that move or without."""
     randomness = random.Random(f"{seed} plan")  # noqa: S311 - a simulation, not a secret
     gateways = tuple(f"G{index}" for index in range(randomness.randint(2, 7)))
     topology = randomness.choice(TOPOLOGIES)
@@ -101,11 +111,13 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> Plan:
     drawn = faults.draw(plan, randomness, count, kinds, moments)
     weaving = random.Random(f"{seed} weaving")  # noqa: S311 - as above
     if weaving.random() < 0.5 or len(gateways) < 3:
-        return structs.replace(plan, faults=drawn)
+        still = structs.replace(plan, faults=drawn)
+        return _with_travellers(still, moments) if migrations else still
     soft = faults.draw_soft(plan, weaving, weaving.choice((0, 1, 4)) if kinds else 0, moments)
     together = sorted((*drawn, *soft), key=lambda fault: (fault.at, fault.kind, fault.target))
     moving = structs.replace(plan, faults=tuple(together), is_restless=True, moves=_moves(plan, moments))
-    return _with_places(moving) if moving.moves else moving
+    still = _with_places(moving) if moving.moves else moving
+    return _with_travellers(still, moments) if migrations else still
 
 
 def _joins(plan: Plan, moments: Sequence[float]) -> tuple[JoinPlan, ...]:
@@ -151,6 +163,38 @@ def _with_places(plan: Plan) -> Plan:
         )
     ]
     return structs.replace(plan, faults=tuple(kept))
+
+
+def _with_travellers(plan: Plan, moments: Sequence[float]) -> Plan:
+    """Return, in two runs of five, the plan with subscribers that are moved between brokers, and killed.
+
+    There no broker loses its store, and no link is away for longer than a client that moves is patient.
+    """
+    randomness = random.Random(f"{plan.seed} travelling")  # noqa: S311 - as above
+    if randomness.random() < 0.6 or plan.joins:
+        return plan
+    subscribers = tuple(structs.replace(each, travels=randomness.random() < 0.7) for each in plan.subscribers)
+    names = [each.name for each in subscribers if each.travels]
+    kept = [each for each in plan.faults if each.kind not in ("broker-loses-store", "link-down-for-an-hour")]
+    migrations = []
+    for _ in range(randomness.choice((1, 2, 4, 8)) if names else 0):
+        near = randomness.choice((0.1, 0.5, 2.0, plan.length_s))
+        at = max(START_S + 1, randomness.choice(moments) + randomness.uniform(-near, near))
+        migration = MigrationPlan(
+            at=round(at, 3), subscriber=randomness.choice(names), to=randomness.choice(plan.gateways)
+        )
+        migrations.append(migration)
+        if plan.faults and randomness.random() < 0.3:
+            killed_at = round(at + randomness.choice((0.01, 0.1, 1.0)) * randomness.random(), 3)
+            lasts_s = round(randomness.choice((0.1, 3.0, 20.0)) * randomness.random(), 3)
+            target = (migration.subscriber,)
+            kept.append(FaultPlan(kind="client-killed", at=killed_at, lasts_s=lasts_s, target=target))
+    return structs.replace(
+        plan,
+        subscribers=subscribers,
+        faults=tuple(sorted(kept, key=lambda fault: (fault.at, fault.kind, fault.target))),
+        migrations=tuple(sorted(migrations, key=lambda each: each.at)),
+    )
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:
@@ -269,9 +313,9 @@ def _rest(world: World) -> list[str]:
     return [*checkers.at_rest(world), *checkers.when_all_have_left(world)]
 
 
-def run_seed(seed: int, kinds: Sequence[str] = tuple(faults.KINDS)) -> RunReport:
-    """Run the plan of a seed."""
-    report, _ = run_plan(draw_plan(seed, kinds))
+def run_seed(seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True) -> RunReport:
+    """Run the plan of a seed; seeds that failed before there were clients that move, without those."""
+    report, _ = run_plan(draw_plan(seed, kinds, migrations=migrations))
     return report
 
 

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from mqloom.core import layout
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.orders import MoveOrder, Roster, RosterBroker, sign_order, sign_roster
 from mqloom.core.records import Order, Wish, encode_order
 from mqloom.core.seals import NONCE_BYTES, SECRET_BYTES, Keyring, key_of, seal_request
 from mqloom.gateway.interfaces import Overlay
@@ -23,11 +24,13 @@ from mqloom.lab.endpoint import Endpoint, Place
 from mqloom.lab.gateway_intake import IntakeSettings
 from mqloom.lab.gateway_model import OPERATOR, BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
+from mqloom.lab.packets import Publish
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.plan_checks import PlanError, check_plan
 from mqloom.lab.publisher_model import PublisherModel, Sent
 from mqloom.lab.restless import RestlessOverlay
 from mqloom.lab.trace import Trace, numbers_in
+from mqloom.lab.traveller_model import ORDER_KEY, TravellerModel
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay
@@ -37,6 +40,11 @@ DATA: Final = ("stocks/#",)
 
 FEDERATION_KEY: Final = key_of(bytes(SECRET_BYTES))
 """Of a federation that has one; there is nobody from whom it would be kept."""
+
+FEDERATION: Final = "lab"
+
+ORDER_S: Final = 60.0
+"""How long an order to a client counts."""
 
 SETTLE_S: Final = 600.0
 """How long a world may take to come to rest when nothing goes wrong any more."""
@@ -162,7 +170,7 @@ class World:
         self.brokers = {name: self._broker(name) for name in plan.gateways}
         self.gateways = {name: self._gateway(name) for name in plan.gateways}
         self.publishers = {name: self._publisher(name, gateway) for name, gateway in plan.publishers.items()}
-        self.subscribers: dict[str, SubscriberModel] = {}
+        self.subscribers: dict[str, SubscriberModel | TravellerModel] = {}
         for each in plan.subscribers:
             self.subscribers[each.name] = self._subscriber(each)
         self._schedule()
@@ -215,10 +223,16 @@ class World:
     def _publisher(self, name: str, gateway: str) -> PublisherModel:
         return PublisherModel(name, GatewayId(gateway), self._place(f"{name}~", gateway, 0.001), self.tell)
 
-    def _subscriber(self, plan: SubscriberPlan) -> SubscriberModel:
+    def _subscriber(self, plan: SubscriberPlan) -> SubscriberModel | TravellerModel:
         wishes = {name: Wish(topics=topics, where=where) for name, (topics, where) in plan.wishes.items()}
-        place = self._place(f"{plan.name}~", plan.gateway, 0.001)
         look = Lookup(self._number_of, self.under_way)
+        if plan.travels:
+
+            def place_of(gateway: str) -> Place:
+                return self._place(f"{plan.name}~{gateway}", gateway, 0.001)
+
+            return TravellerModel(plan.name, GatewayId(plan.gateway), wishes, place_of, look, self.tell)
+        place = self._place(f"{plan.name}~", plan.gateway, 0.001)
         return SubscriberModel(plan.name, GatewayId(plan.gateway), wishes, place, look, self.tell)
 
     def _schedule(self) -> None:
@@ -236,6 +250,7 @@ class World:
                 self.clock.at(each.closes_at, subscriber.close)
         for number, move in enumerate(self.plan.moves, 1):
             self.clock.at(move.at, partial(self.move, move.gateway, move.to, number))
+        self._schedule_migrations()
         for publication in self.plan.publications:
             self.clock.at(publication.at, partial(self._publish, publication))
 
@@ -246,6 +261,40 @@ class World:
         if self.options.sealed:
             order = seal_request(FEDERATION_KEY, layout.order(mover.id, OPERATOR), mover.epoch, number + 1, order)
         mover.order(order)
+
+    def _schedule_migrations(self) -> None:
+        for number, each in enumerate(self.plan.migrations, 1):
+            self.clock.at(each.at, partial(self.migrate, each.subscriber, each.to, f"session {number}"))
+        if any(each.travels for each in self.plan.subscribers):
+            self._keep_roster()
+
+    def _keep_roster(self) -> None:
+        """Let every broker have the roster, as its gateway would write it."""
+        brokers = {GatewayId(name): RosterBroker(host=name) for name in self.plan.gateways}
+        roster = sign_roster(Roster(federation=FEDERATION, serial=1, brokers=brokers), ORDER_KEY)
+        for broker in self.brokers.values():
+            broker.publish(Publish(layout.roster(), roster, 1, True))
+
+    def migrate(self, subscriber: str, to: str, session: str) -> None:
+        """Order a subscriber to another broker, as the gateway where it is would do; whether it goes, it decides."""
+        model = self.subscribers[subscriber]
+        assert isinstance(model, TravellerModel)
+        now = self.clock.now
+        client, source = ClientId(subscriber), GatewayId(model.at)
+        order = MoveOrder(
+            federation=FEDERATION,
+            client=client,
+            incarnation=model.incarnation,
+            session=session,
+            source=source,
+            to=GatewayId(to),
+            issued_at=now,
+            expires_at=now + ORDER_S,
+        )
+        message = Publish(layout.control(source, client), sign_order(order, ORDER_KEY), 1)
+        self.tell(source, f"orders {subscriber} to {to}")
+        if self.brokers[source].is_up:
+            self.brokers[source].publish(message)
 
     def configured(self, gateway: str) -> tuple[GatewayId, ...]:
         """Return whom the configuration names as a gateway's neighbours, now."""
@@ -319,6 +368,9 @@ class World:
             if publisher.pending:
                 yield f"publisher {name}: {publisher.pending} publications without PUBACK"
         for name, subscriber in self.subscribers.items():
+            if isinstance(subscriber, TravellerModel):
+                yield from (f"subscriber {name} {what}" for what in subscriber.unsettled())
+                continue
             lost_at = self.brokers[subscriber.gateway].store_lost_at  # it counts when it is answered again
             yield from (f"subscriber {name} {what}" for what in _unsettled_subscriber(subscriber, lost_at))
         for broker in (each for name, each in self.brokers.items() if name not in self.left):

@@ -146,6 +146,12 @@ class _Record:
     remote: list[tuple[float, float]] = field(default_factory=list)
 
 
+def _subscriber(world: World, name: str) -> SubscriberModel:
+    found = world.subscribers[name]
+    assert isinstance(found, SubscriberModel)
+    return found
+
+
 def run(seed: int, quick: bool, tell: Tell) -> Report:
     """Run it; the small version is half a minute at 200 a second."""
     size = QUICK if quick else FULL
@@ -154,7 +160,7 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     for path in (world.link_path(NEAR, FAR), world.link_path(FAR, NEAR)):
         world.clock.at(size.cut_at, lambda path=path: path.cut(lambda: 1.0))  # type: ignore[misc]
         world.clock.at(size.heal_at, path.heal)
-    local, remote = (Taker(world.subscribers[name], size) for name in ("near", "far"))
+    local, remote = (Taker(_subscriber(world, name), size) for name in ("near", "far"))
     record = _Record()
     for step in itertools.count(1):
         world.run(BEGIN_S + step * LOOK_S)

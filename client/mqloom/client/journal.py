@@ -1,0 +1,86 @@
+"""A client's record at one broker: what it says, when it is written, and what an earlier life has left in its place."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqloom.client.journey import AT_HOME, Journey, journey_in, pointer_of, probe_of, record_of
+from mqloom.client.limits import LEASE_S, READ_S
+from mqloom.client.vocabulary import Publish, Subscribe
+from mqloom.client.wishes import Wishes
+from mqloom.core import layout
+from mqloom.core.ids import ClientId, GatewayId
+
+NEVER: Final = float("inf")
+
+
+@dataclass(slots=True)
+class Journal:
+    """The record of one client; one that `reads` looks first what is there."""
+
+    client: ClientId
+    wishes: Wishes
+    qos: int = 1
+    lease_s: float = LEASE_S
+    token: str = ""
+    journey: Journey = AT_HOME
+    reads: bool = False
+    waits: bool = False
+    """Whether nobody has said yet what comes of what was read."""
+    read_by: float | None = None
+    write_at: float = 0.0
+    """When it is to be written next: at a third of its lease, or sooner."""
+    _written_at: float = 0.0
+    _found: bytes = field(default=b"")
+
+    def write(self, gateway: GatewayId, now: float) -> Publish:
+        """Say what is wanted now; nothing at all deletes it."""
+        wishes = self.wishes.asked()
+        payload = b""
+        if wishes:
+            payload = record_of(wishes, self.journey, qos=self.qos, lease_s=self.lease_s, token=self.token)
+        self._written_at = now
+        self.write_at = now + self.lease_s / 3 if payload else NEVER
+        return self._publish(gateway, payload)
+
+    def hurry(self, now: float, pause_s: float) -> None:
+        """Let it be written soon: so long after the last time, or at once."""
+        self.write_at = min(self.write_at, max(now, self._written_at + pause_s))
+
+    def delete(self, gateway: GatewayId) -> Publish:
+        """Want nothing any more."""
+        return self._publish(gateway, b"")
+
+    def point(self, gateway: GatewayId) -> Publish:
+        """Say where we have gone."""
+        return self._publish(gateway, pointer_of(self.journey, self.journey.leaving_to, self.token))
+
+    def begin_reading(self, gateway: GatewayId, now: float) -> list[Subscribe | Publish]:
+        """Ask for what an earlier life has left: that comes before our own probe."""
+        self._found, self.read_by = b"", now + READ_S
+        topic = layout.record(gateway, self.client)
+        return [Subscribe(topic=topic, qos=1), Publish(topic=topic, payload=self._probe(), qos=1, retain=False)]
+
+    def hear(self, payload: bytes) -> bool:
+        """Take what comes by the record's topic, and return whether that was our probe."""
+        if payload == self._probe():
+            return True
+        if self.reads:
+            self._found = payload
+        return False
+
+    def end_reading(self) -> Journey | None:
+        """Return what an earlier life has left."""
+        self.reads, self.read_by = False, None
+        return journey_in(self._found)
+
+    def leave(self, to: str) -> None:
+        """Say from now on that we leave."""
+        self.journey = Journey(incarnation=self.journey.incarnation, leaving_to=to)
+        self.reads = self.waits = False
+        self.read_by = None
+
+    def _probe(self) -> bytes:
+        return probe_of(self.journey, self.token)
+
+    def _publish(self, gateway: GatewayId, payload: bytes) -> Publish:
+        return Publish(topic=layout.record(gateway, self.client), payload=payload, qos=1, retain=True)

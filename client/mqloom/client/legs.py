@@ -1,0 +1,115 @@
+"""What a client that is moved between brokers tells its driver, and is told: one leg for each broker it is at."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from mqloom.client.subscriber import Subscriber
+from mqloom.client.vocabulary import (
+    CloseRequested,
+    Connected,
+    ConnectionLost,
+    Deliver,
+    Failed,
+    Finished,
+    MessageReceived,
+    Note,
+    Publish,
+    Subscribe,
+    Tell,
+    Unserved,
+    WakeAt,
+    WishAdded,
+    WishRemoved,
+    Woke,
+)
+from mqloom.core.ids import GatewayId
+from mqloom.core.orders import RosterBroker
+
+HOME_LEG = 0
+"""The leg by which a client begins: its driver connects it by itself, to the broker that the user has named."""
+
+
+class Role(Enum):
+    """What a leg is for."""
+
+    HOME = auto()
+    """We are served by it; there is one."""
+    TARGET = auto()
+    """We are about to be served by it."""
+    OLD = auto()
+    """We were served by it, and get what is under way to it."""
+    WAITING = auto()
+    """An earlier life has left it for another, which we try first."""
+    ERASING = auto()
+    """We were not served by it after all, and delete what we wrote there."""
+
+
+@dataclass(slots=True)
+class Leg:
+    """One broker that the client is at: by its gateway, if that is known."""
+
+    number: int
+    core: Subscriber
+    role: Role
+    gateway: GatewayId | None = None
+    is_up: bool = False
+    was_up: bool = False
+    unserved_since: float | None = None
+    """Of the leg at home: since when it does without its broker, or without the gateway."""
+    end_by: float | None = None
+    """When its role is over, whatever has come of it."""
+    wake_at: float | None = None
+
+
+class OnLeg(Struct, frozen=True, kw_only=True):
+    """Something happened to one leg."""
+
+    leg: int
+    event: Connected | ConnectionLost | MessageReceived
+
+
+class ForLeg(Struct, frozen=True, kw_only=True):
+    """Do this by one leg."""
+
+    leg: int
+    effect: Subscribe | Publish
+
+
+class OpenLeg(Struct, frozen=True, kw_only=True):
+    """Connect to another broker, with a session that it keeps, and stay connected.
+
+    But first all that was published before, by any leg that is up, must be acknowledged: it is our journal.
+    """
+
+    leg: int
+    gateway: GatewayId
+    broker: RosterBroker
+
+
+class CloseLeg(Struct, frozen=True, kw_only=True):
+    """Disconnect for good, when all that was published by it is acknowledged; `forget`: the broker is to forget us."""
+
+    leg: int
+    forget: bool
+
+
+class Migrated(Struct, frozen=True, kw_only=True):
+    """Tell the user that another broker serves us from now on."""
+
+    source: str
+    to: str
+
+
+class Stayed(Struct, frozen=True, kw_only=True):
+    """Tell the user that we were to be moved, and why we were not."""
+
+    to: str
+    problem: str
+
+
+TravelEvent = OnLeg | WishAdded | WishRemoved | CloseRequested | Woke
+TravelEffect = (
+    ForLeg | OpenLeg | CloseLeg | Migrated | Stayed | WakeAt | Deliver | Tell | Note | Unserved | Failed | Finished
+)

@@ -1,0 +1,495 @@
+"""A subscriber that is moved between brokers, as a core without IO: a leg for each broker, one memory of what has come.
+
+Theory of operation (paper 000, section 3.4.2, but that the client drives it; docs/migration.md says why). At each
+broker the client has a record, which only it writes: that is its journal. Before it connects to the target it writes
+down where it goes; at the target where it came from; and when it leaves, where it is. So whatever dies, a later life of
+the client reads at either broker what was under way, and goes on with it.
+
+    legs              event                                  next
+    HOME              an order that counts                   HOME + TARGET    record: moving_to
+    HOME              not served for FAILOVER_S              HOME + TARGET    with another broker of the roster
+    HOME + TARGET     the target serves us completely        OLD + HOME       old record: leaving_to
+    HOME + TARGET     it refuses, or takes too long          HOME (+ ERASING) record as ever; the target's is deleted
+    OLD + HOME        the old gateway has given us all       HOME             old record: moved_to; its session ends
+    OLD + HOME        LINGER_S are over                      HOME             its session ends
+    HOME + ERASING    connected again, or LINGER_S are over  HOME             its session ends
+
+A later life begins with a leg, and with what it finds there:
+
+    moving_to B       HOME + OLD         we stay; B is left, once we are served
+    moved_from A      the same           A is left
+    leaving_to B      WAITING + TARGET   B first; if it is not there within REACH_S, we are served here
+    moved_to B        the same           and if B says that we went on from there, we do
+
+"Completely" is with every gateway; but if the broker that we leave is away itself, with every one in reach.
+What comes by any leg is given out once. As long as there are two, no low-water mark counts (`Seen.holds_floors`): what
+is done by one way may still come by the other.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import count
+from typing import Final, NamedTuple
+
+from mqloom.client.journey import Journey
+from mqloom.client.legs import (
+    HOME_LEG,
+    CloseLeg,
+    ForLeg,
+    Leg,
+    Migrated,
+    OnLeg,
+    OpenLeg,
+    Role,
+    Stayed,
+    TravelEffect,
+    TravelEvent,
+)
+from mqloom.client.limits import FAILOVER_S, LEASE_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.states import State
+from mqloom.client.subscriber import Subscriber, Travel
+from mqloom.client.vocabulary import (
+    CloseRequested,
+    Connected,
+    ConnectionLost,
+    Effect,
+    Event,
+    Failed,
+    Finished,
+    JournalRead,
+    LeaveRequested,
+    MessageReceived,
+    Note,
+    Proceed,
+    Publish,
+    Subscribe,
+    Tell,
+    Unserved,
+    WakeAt,
+    WishAdded,
+    WishRemoved,
+    Woke,
+)
+from mqloom.core import layout
+from mqloom.core.errors import OrderError
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.orders import MoveOrder, OrderAnswer, OrderDesk, encode_order_answer, is_order
+from mqloom.core.records import Answer, Wish
+from mqloom.core.seen import Seen
+
+NEVER: Final = float("inf")
+
+
+class Manner(NamedTuple):
+    """How a client asks for its subscriptions, wherever it is."""
+
+    qos: int = 1
+    lease_s: float = LEASE_S
+    token: str = ""
+
+
+class Traveller:
+    """One client at one broker or two.
+
+    `wall_offset_s` is the time of day at time 0. `seen` is what has come to earlier lives, if that was kept.
+    """
+
+    def __init__(
+        self,
+        client: ClientId,
+        wishes: Mapping[str, Wish],
+        *,
+        incarnation: str,
+        desk: OrderDesk | None = None,
+        wall_offset_s: float = 0.0,
+        manner: Manner | None = None,
+        seen: Seen | None = None,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """Orders and rosters that do not count, by reason; moves that came to an end, by which."""
+        self._client = client
+        self._incarnation = incarnation
+        self._desk = desk
+        self._wall_offset_s = wall_offset_s
+        self._manner = Manner() if manner is None else manner
+        self._seen = Seen() if seen is None else seen
+        self._numbers = count(HOME_LEG)
+        self._legs: dict[int, Leg] = {}
+        self._order: MoveOrder | None = None
+        self._told: dict[str, Answer] = {}  # what the user knows of each subscription
+        self._is_closing = False
+        self._wake_at: float | None = None
+        self._effects: list[TravelEffect] = []
+        self._add_leg(Role.HOME, None, wishes, Journey(incarnation=incarnation))
+
+    @property
+    def home(self) -> Leg:
+        """The leg by which we are served, or about to be."""
+        return next(leg for leg in self._legs.values() if leg.role in (Role.HOME, Role.WAITING))
+
+    @property
+    def legs(self) -> Mapping[int, Leg]:
+        """All legs, by number."""
+        return self._legs
+
+    def handle(self, event: TravelEvent, now: float) -> list[TravelEffect]:
+        """Take one event; return what is to be done, in order."""
+        match event:
+            case OnLeg():
+                leg = self._legs.get(event.leg)
+                if leg is not None:  # else it was given up
+                    self._happen(leg, event.event, now)
+            case WishAdded() | WishRemoved():
+                self._told.pop(event.name, None)
+                for leg in list(self._legs.values()):
+                    if leg.role is not Role.ERASING:
+                        self._give(leg, event, now)
+            case CloseRequested():
+                self._close(now)
+            case Woke():
+                self._wake_at = None
+                self._wake(now)
+        self._look(now)
+        return self._finish()
+
+    def check(self) -> None:
+        """State the invariants; for tests."""
+        roles = [leg.role for leg in self._legs.values()]
+        if not self._is_closing:
+            assert sum(role in (Role.HOME, Role.WAITING) for role in roles) == 1, roles
+            assert roles.count(Role.TARGET) <= 1
+        assert len(roles) > 1 or self._order is None
+        assert self._seen.holds_floors == (len(roles) > 1)
+        for leg in self._legs.values():
+            leg.core.check()
+
+    # ---- legs ----------------------------------------------------------------------------------------------------
+
+    def _add_leg(
+        self, role: Role, gateway: GatewayId | None, wishes: Mapping[str, Wish], journey: Journey, end_by: float = NEVER
+    ) -> Leg:
+        core = Subscriber(
+            self._client,
+            wishes,
+            qos=self._manner.qos,
+            lease_s=self._manner.lease_s,
+            gateway=gateway,
+            token=self._manner.token,
+            lasting=True,
+            travel=Travel(journey, self._seen),
+        )
+        leg = Leg(next(self._numbers), core, role, gateway, end_by=None if end_by == NEVER else end_by)
+        self._legs[leg.number] = leg
+        self._seen.holds_floors = len(self._legs) > 1
+        return leg
+
+    def _open(self, role: Role, gateway: GatewayId, journey: Journey, end_by: float) -> Leg:
+        """Go to another broker of the roster, with all that is wanted."""
+        assert self._desk is not None
+        assert self._desk.roster is not None
+        leg = self._add_leg(role, gateway, self.home.core.wishes, journey, end_by)
+        self._effects.append(OpenLeg(leg=leg.number, gateway=gateway, broker=self._desk.roster.brokers[gateway]))
+        return leg
+
+    def _drop(self, leg: Leg, *, forget: bool) -> None:
+        """Have nothing to do any more with a broker."""
+        del self._legs[leg.number]
+        self.counts.update(leg.core.counts)
+        self._seen.holds_floors = len(self._legs) > 1
+        self._effects.append(CloseLeg(leg=leg.number, forget=forget))
+
+    def _in_role(self, role: Role) -> Leg | None:
+        return next((leg for leg in self._legs.values() if leg.role is role), None)
+
+    def _knows(self, gateway: str) -> bool:
+        """Whether we may go there, and are not there."""
+        roster = None if self._desk is None else self._desk.roster
+        return (
+            roster is not None
+            and gateway in roster.brokers
+            and all(leg.gateway != gateway for leg in self._legs.values())
+        )
+
+    # ---- what happens to a leg -----------------------------------------------------------------------------------
+
+    def _happen(self, leg: Leg, event: Connected | ConnectionLost | MessageReceived, now: float) -> None:
+        match event:
+            case Connected():
+                leg.is_up = leg.was_up = True
+                if leg.role is Role.ERASING:
+                    self._erase(leg)
+                    return
+                if self._desk is not None and leg.role is Role.HOME:  # before the record: that may need it
+                    self._effects.append(ForLeg(leg=leg.number, effect=Subscribe(topic=layout.roster(), qos=1)))
+            case ConnectionLost():
+                leg.is_up = False
+            case MessageReceived() if self._is_for_us(leg, event, now):
+                return
+        self._give(leg, event, now)
+
+    def _give(self, leg: Leg, event: Event, now: float) -> None:
+        """Let the core of a leg handle an event, and see to what it wants."""
+        for effect in leg.core.handle(event, now):
+            self._take(leg, effect, now)
+
+    def _take(self, leg: Leg, effect: Effect, now: float) -> None:
+        if leg.core.gateway is not None:
+            leg.gateway = leg.core.gateway
+        match effect:
+            case Subscribe() | Publish():
+                self._effects.append(ForLeg(leg=leg.number, effect=effect))
+            case WakeAt():
+                leg.wake_at = effect.at
+            case JournalRead():
+                self._resume(leg, effect.journey, now)
+            case Finished() | Failed():
+                self._finished(leg, now)
+            case Unserved() if leg.role is Role.TARGET:
+                self._stay(effect.problem, now)
+            case Tell():
+                self._tell(effect)
+            case _:
+                if leg.role in (Role.HOME, Role.WAITING) or not isinstance(effect, Note | Unserved):
+                    self._effects.append(effect)
+
+    def _tell(self, tell: Tell) -> None:
+        """Tell the user what has become of a subscription: not once for each leg."""
+        name = tell.answer.name
+        if self._told.get(name) != tell.answer:
+            self._told[name] = tell.answer
+            self._effects.append(tell)
+
+    def _is_for_us(self, leg: Leg, message: MessageReceived, now: float) -> bool:
+        """Heed orders and rosters; what does not count is counted by its reason, told, and ignored."""
+        if self._desk is None:
+            return False
+        wall = now + self._wall_offset_s
+        try:
+            if message.topic == layout.roster():
+                if message.payload:
+                    self._desk.take_roster(message.payload, wall)
+                return True
+            gateway = leg.gateway
+            if gateway is None or message.topic != layout.control(gateway, self._client):
+                return False
+            if not is_order(message.payload):
+                return False
+            self._obey(self._desk.take_order(message.payload, gateway, wall), leg, now)
+        except OrderError as error:
+            self.counts[f"refused: {error.reason}"] += 1
+            self._note(f"what claims to be an order, or a roster, does not count: {error}")
+        return True
+
+    # ---- a move --------------------------------------------------------------------------------------------------
+
+    def _obey(self, order: MoveOrder, leg: Leg, now: float) -> None:
+        problem = ""
+        if self._is_closing or leg.role is not Role.HOME or len(self._legs) > 1:
+            problem = "a move is under way already"
+        elif not self._knows(order.to):
+            problem = f"{order.to} is not in the roster"
+        if problem:
+            self._answer(leg, order, "stayed", problem)
+            return
+        wall = now + self._wall_offset_s
+        self._order = order
+        self._answer(leg, order, "moving")
+        self._move(GatewayId(order.to), now, min(now + MOVE_S, now + max(0.0, order.expires_at - wall)))
+
+    def _move(self, to: GatewayId, now: float, end_by: float) -> None:
+        """Write down where we go, and go there."""
+        home = self.home
+        self._give(home, Proceed(journey=Journey(incarnation=self._incarnation, moving_to=to)), now)
+        journey = Journey(incarnation=self._incarnation, moved_from=home.gateway or "")
+        self._open(Role.TARGET, to, journey, end_by)
+
+    def _arrive(self, target: Leg, now: float) -> None:
+        """The target serves us: leave the other."""
+        old = self.home
+        source = old.gateway or ""
+        target.role, target.end_by = Role.HOME, None
+        old.role, old.end_by = Role.OLD, now + LINGER_S
+        self.counts["moved"] += 1
+        self._effects.append(Migrated(source=source, to=target.gateway or ""))
+        if self._desk is not None:
+            self._effects.append(ForLeg(leg=target.number, effect=Subscribe(topic=layout.roster(), qos=1)))
+        if self._order is not None:
+            self._answer(old, self._order, "arrived")
+        if old.core.state is not State.CLOSED:
+            self._give(old, LeaveRequested(to=target.gateway or ""), now)
+
+    def _stay(self, problem: str, now: float) -> None:
+        """The target does not serve us: delete what we wrote there, and be served as ever."""
+        target = self._in_role(Role.TARGET)
+        assert target is not None
+        home = self.home
+        self.counts["stayed"] += 1
+        self._effects.append(Stayed(to=target.gateway or "", problem=problem))
+        if self._order is not None:
+            self._answer(home, self._order, "stayed", problem)
+            self._order = None
+        was_waiting = home.role is Role.WAITING
+        home.role, home.unserved_since = Role.HOME, None
+        self._give(home, Proceed(journey=Journey(incarnation=self._incarnation)), now)
+        if was_waiting:  # an earlier life was served there: what waits for us there is to come
+            target.role, target.end_by = Role.OLD, now + LINGER_S
+            return
+        target.role, target.end_by = Role.ERASING, now + LINGER_S
+        if target.is_up:
+            self._erase(target)
+        elif not target.was_up:
+            self._drop(target, forget=False)
+
+    def _erase(self, leg: Leg) -> None:
+        """Delete what we wrote at a broker that does not serve us."""
+        assert leg.gateway is not None
+        topic = layout.record(leg.gateway, self._client)
+        effect = Publish(topic=topic, payload=b"", qos=1, retain=True)
+        self._effects.append(ForLeg(leg=leg.number, effect=effect))
+        self._drop(leg, forget=True)
+
+    def _finished(self, leg: Leg, now: float) -> None:
+        """A leg has come to its end as it should."""
+        if leg.role is Role.OLD:
+            self._left(leg, now)
+        self._drop(leg, forget=True)
+
+    def _left(self, old: Leg, now: float) -> None:
+        if self._order is not None:
+            self._answer(old, self._order, "moved")
+            self._order = None
+        if not self._is_closing:
+            self._give(self.home, Proceed(journey=Journey(incarnation=self._incarnation)), now)
+
+    def _answer(self, leg: Leg, order: MoveOrder, answer: str, problem: str = "") -> None:
+        told = OrderAnswer(session=order.session, answer=answer, problem=problem)  # type: ignore[arg-type]
+        topic = layout.client_answer(order.source, self._client)
+        if leg.is_up:
+            effect = Publish(topic=topic, payload=encode_order_answer(told), qos=1, retain=False)
+            self._effects.append(ForLeg(leg=leg.number, effect=effect))
+
+    # ---- a later life --------------------------------------------------------------------------------------------
+
+    def _resume(self, leg: Leg, found: Journey | None, now: float) -> None:
+        """Go on with what an earlier life of ours has left at a broker."""
+        left = Journey() if found is None else found
+        if leg.role is Role.OLD:
+            if found is None or left.moved_to:  # there is nothing to leave
+                self._left(leg, now)
+                self._drop(leg, forget=True)
+            return  # else it is left when we are served: `_look`
+        if leg.role is Role.HOME or self.home.role is Role.WAITING:
+            onward = left.leaving_to or left.moved_to
+            if self._knows(onward):
+                self._go_onward(leg, GatewayId(onward), is_done=bool(left.moved_to), now=now)
+                return
+            errand = left.moving_to or left.moved_from
+            if self._knows(errand):
+                journey = Journey(incarnation=self._incarnation, moving_to=left.moving_to, moved_from=left.moved_from)
+                self._give(leg, Proceed(journey=journey), now)
+                self._open(Role.OLD, GatewayId(errand), Journey(incarnation=self._incarnation), now + LINGER_S)
+                return
+        source = "" if leg.role is Role.HOME else self.home.gateway or ""
+        self._give(leg, Proceed(journey=Journey(incarnation=self._incarnation, moved_from=source)), now)
+
+    def _go_onward(self, leg: Leg, to: GatewayId, *, is_done: bool, now: float) -> None:
+        """An earlier life was served elsewhere: we are, too, if that is there."""
+        if leg.role is Role.HOME:
+            leg.role = Role.WAITING
+        elif is_done:
+            self._drop(leg, forget=True)
+        else:
+            leg.role, leg.end_by = Role.OLD, now + LINGER_S
+        self._open(Role.TARGET, to, Journey(incarnation=self._incarnation), now + REACH_S)
+
+    # ---- time and the end ----------------------------------------------------------------------------------------
+
+    def _look(self, now: float) -> None:
+        """See how far legs have come."""
+        self._look_at_home(now)
+        target = self._in_role(Role.TARGET)
+        if target is not None:
+            home = self.home
+            refused = set(target.core.refused) - set(home.core.refused)
+            is_away = home.role is Role.WAITING or home.core.state not in (State.SERVED, State.IDLE)
+            if refused and home.role is Role.HOME:
+                self._stay(f"{target.gateway} refuses {', '.join(sorted(refused))}", now)
+            elif target.core.is_served(partly=is_away) and target.is_up:
+                self._arrive(target, now)
+        elif not self._is_closing and self.home.core.is_served(partly=True):
+            for leg in list(self._legs.values()):
+                if leg.role is Role.OLD and leg.core.is_waiting:
+                    self._give(leg, LeaveRequested(to=self.home.gateway or ""), now)
+
+    def _look_at_home(self, now: float) -> None:
+        home = None if self._is_closing else self.home
+        if home is not None:
+            is_served = home.core.state in (State.SERVED, State.IDLE)
+            home.unserved_since = None if is_served else home.unserved_since if home.unserved_since is not None else now
+
+    def _wake(self, now: float) -> None:
+        for leg in list(self._legs.values()):
+            if leg.wake_at is not None and now >= leg.wake_at:
+                leg.wake_at = None
+                self._give(leg, Woke(), now)
+        for leg in list(self._legs.values()):
+            if leg.end_by is not None and now >= leg.end_by and leg.number in self._legs:
+                self._end(leg, now)
+        if self._fails_over_at() <= now:
+            self._fail_over(now)
+
+    def _end(self, leg: Leg, now: float) -> None:
+        """The time of a leg is over."""
+        leg.end_by = None
+        if leg.role is Role.TARGET:
+            self._stay(f"{leg.gateway} has not served us in time", now)
+        elif leg.role is Role.OLD:
+            self.counts["given up"] += 1
+            self._note(f"{leg.gateway} has not given us all that was under way in {LINGER_S:g} s: given up")
+            self._left(leg, now)
+            self._drop(leg, forget=True)
+        elif leg.role is Role.ERASING:
+            self._drop(leg, forget=True)
+
+    def _fails_over_at(self) -> float:
+        home = self.home if self._legs and not self._is_closing else None
+        if home is None or home.role is not Role.HOME or len(self._legs) > 1 or home.unserved_since is None:
+            return NEVER
+        return home.unserved_since + FAILOVER_S if self._others() else NEVER
+
+    def _others(self) -> list[GatewayId]:
+        roster = None if self._desk is None else self._desk.roster
+        return [] if roster is None else [each for each in sorted(roster.brokers) if self._knows(each)]
+
+    def _fail_over(self, now: float) -> None:
+        """Our broker is away for long: try the next one of the roster."""
+        others = self._others()
+        self.counts["failed over"] += 1
+        to = others[self.counts["failed over"] % len(others)]
+        self._note(f"nobody serves us at {self.home.gateway} for {FAILOVER_S:g} s: trying {to}")
+        self.home.unserved_since = now
+        self._move(to, now, now + MOVE_S)
+
+    def _close(self, now: float) -> None:
+        """The user has had enough: leave all brokers."""
+        self._is_closing = True
+        self._order = None
+        for leg in list(self._legs.values()):
+            leg.role = Role.ERASING if leg.role is Role.TARGET else leg.role
+            self._give(leg, CloseRequested(), now)
+        if not self._legs:
+            self._effects.append(Finished())
+
+    def _note(self, text: str) -> None:
+        self._effects.append(Note(text=text))
+
+    def _finish(self) -> list[TravelEffect]:
+        if self._is_closing and not self._legs and Finished() not in self._effects:
+            self._effects.append(Finished())
+        times = [each for leg in self._legs.values() for each in (leg.wake_at, leg.end_by) if each is not None]
+        first = min([*times, self._fails_over_at()])
+        if first < NEVER and first != self._wake_at:
+            self._wake_at = first
+            self._effects.append(WakeAt(at=first))
+        effects, self._effects = self._effects, []
+        return effects
