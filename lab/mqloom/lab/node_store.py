@@ -334,8 +334,8 @@ def settle_times(node: Node) -> None:
 
     A fence that was due in the past is due now, and so are the end of a hold and the next roster. Whom we may tell
     again that we have parted is as one whom we never told. Since when frames have been waited for does not matter while
-    none is: `Departures` notes it anew when it sends the next. And when a neighbour was heard last matters only when all frames have come,
-    and something in them is not taken care of: what says that they have come is heard.
+    none is: `Departures` notes it anew when it sends the next. And when a neighbour was heard last matters only when
+    all frames have come, and something in them is not taken care of: what says that they have come is heard.
     """
     node._moves._hold_until = max(node._moves._hold_until, BUILD_AT)
     node._rosters._next_at = max(node._rosters._next_at, BUILD_AT)
