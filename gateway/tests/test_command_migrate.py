@@ -225,6 +225,12 @@ def test_a_broker_is_drained_and_its_clients_brought_back(town: Town, capsys: py
     stays = town.traveller("stays")
     assert town.run("migrate", "stays", "--to", "TWO") == 0
     assert stays.trail == [ONE, TWO]
+    plain = town.traveller("plain", THREE)
+    plain.write(THREE, incarnation="")
+    until(lambda: plain.name not in town.drivers[THREE].node._migrations._travellers, "it cannot be moved any more")
+    capsys.readouterr()
+    assert town.run("drain", "THREE", "--to", "TWO") == 1
+    assert "still at THREE: 1 client, 1 of which cannot read orders" in capsys.readouterr().err
 
 
 def test_forged_replayed_expired_and_misaddressed_orders_move_nobody(town: Town) -> None:

@@ -56,8 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         going_on = "" if answer is None else "; the gateway goes on by itself, run this again to see how far it is"
         raise BrokerError(gateway, f"{problem}{going_on}")
     if answer.left or answer.fixed:
-        fixed = f", {answer.fixed:,} of them know nothing of orders" if answer.fixed else ""
-        text = f"{clients(answer.left + answer.fixed)} are still at {gateway}{fixed}; run this again to try once more"
+        fixed = f", {answer.fixed:,} of which cannot read orders" if answer.fixed else ""
+        text = f"still at {gateway}: {clients(answer.left + answer.fixed)}{fixed}; run this again to try once more"
         sys.stdout.flush()
         sys.stderr.write(f"mqloom drain: {text}\n")
         return 1
