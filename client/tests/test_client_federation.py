@@ -114,7 +114,7 @@ def test_a_subscription_by_content_gets_what_matches_from_another_broker(make: M
     assert (message.qos, message.retain, message.dup, message.properties) == (1, False, False, None)
     assert heard.volumes(1) == [300_001]
     assert (east.stats().received, east.stats().duplicates, east.stats().gaps) == (2, 0, 0)
-    assert heard.threads == {"paho-mqtt-client-"}
+    assert [name[:17] for name in heard.threads] == ["paho-mqtt-client-"]
     assert heard.published.empty()  # what MQLoom publishes is not the application's
 
 

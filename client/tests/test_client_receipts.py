@@ -10,14 +10,14 @@ def delivery(sequence: int) -> Deliver:
 
 def test_an_envelope_with_nothing_new_is_done_with_at_once() -> None:
     receipts = Receipts()
-    receipt = receipts.arrived(b"envelope", 3, [])
+    receipt = receipts.arrived(0, b"envelope", 3, [])
     assert receipts.settled(receipt) is receipt
     assert len(receipts) == 0
 
 
 def test_an_envelope_is_done_with_when_the_last_of_it_is_acknowledged() -> None:
     receipts = Receipts()
-    receipt = receipts.arrived(b"envelope", 3, [delivery(1), delivery(2)])
+    receipt = receipts.arrived(0, b"envelope", 3, [delivery(1), delivery(2)])
     numbers = []
     while receipt.left:
         numbers.append(receipts.next_number())
@@ -34,13 +34,15 @@ def test_an_envelope_is_done_with_when_the_last_of_it_is_acknowledged() -> None:
 
 def test_an_envelope_that_comes_again_is_acknowledged_by_its_new_packet_id() -> None:
     receipts = Receipts()
-    receipt = receipts.arrived(b"envelope", 3, [delivery(1)])
+    receipt = receipts.arrived(0, b"envelope", 3, [delivery(1)])
     number = receipts.next_number()
     receipts.hold(receipt, number)
     receipt.left.popleft()
-    receipts.lost()
+    receipts.lost(1)
+    assert receipt.packet == 3
+    receipts.lost(0)
     assert receipt.packet == 0
-    again = receipts.arrived(b"envelope", 9, [])  # the core has dropped what it knows
+    again = receipts.arrived(0, b"envelope", 9, [])  # the core has dropped what it knows
     assert again is receipt
     assert receipts.settled(again) is None
     assert receipts.release(number) is receipt
@@ -49,11 +51,18 @@ def test_an_envelope_that_comes_again_is_acknowledged_by_its_new_packet_id() -> 
 
 def test_what_was_not_given_out_stays_for_when_it_comes_again() -> None:
     receipts = Receipts()
-    receipt = receipts.arrived(b"envelope", 3, [delivery(1), delivery(2)])
+    receipt = receipts.arrived(0, b"envelope", 3, [delivery(1), delivery(2)])
     receipt.left.popleft()
     assert receipts.settled(receipt) is None
-    assert list(receipts.arrived(b"envelope", 4, []).left) == [delivery(2)]
+    assert list(receipts.arrived(0, b"envelope", 4, []).left) == [delivery(2)]
 
 
 def test_what_nobody_holds_cannot_be_acknowledged() -> None:
     assert Receipts().release(PACKET_IDS + 1) is None
+
+
+def test_the_same_envelope_by_two_legs_is_acknowledged_at_both_brokers() -> None:
+    receipts = Receipts()
+    one, other = receipts.arrived(0, b"envelope", 3, []), receipts.arrived(1, b"envelope", 7, [])
+    assert (receipts.settled(other), receipts.settled(one)) == (other, one)
+    assert (one.packet, other.packet) == (3, 7)

@@ -89,7 +89,8 @@ def test_the_program_for_asyncio_works_as_it_is_written(port: int) -> None:
 
 def test_what_is_new_is_on_the_page() -> None:
     fields = [*Federation.__dataclass_fields__, *Stats.__dataclass_fields__]
-    for name in [*fields, "on_established", "on_refused", "client.broker", "client.stats()", "where", "local=True"]:
+    callbacks = ["on_established", "on_refused", "on_migrated"]
+    for name in [*fields, *callbacks, "client.broker", "client.stats()", "where", "local=True"]:
         assert f"`{name}" in PAGE or f"{name}`" in PAGE, name
-    assert {"on_established", "on_refused", "broker", "stats"} <= set(dir(Client))
+    assert {*callbacks, "broker", "stats"} <= set(dir(Client))
     assert {"broker", "stats", "dropped"} <= {*dir(aio.Client), *vars(aio.Client())}

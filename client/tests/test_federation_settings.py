@@ -37,6 +37,12 @@ def test_names_are_bounded() -> None:
         Federation(gateway="x" * (ID_LENGTH_MAX + 1))
 
 
+@pytest.mark.parametrize("text", ["", "zz", "00" * 31])
+def test_what_is_no_key_is_told_at_once(text: str) -> None:
+    with pytest.raises(LocalError, match="mqloom keys public"):
+        Federation(order_keys=(text,))
+
+
 @pytest.mark.parametrize("lease_s", [-1.0, 1e9])
 def test_leases_are_bounded(lease_s: float) -> None:
     with pytest.raises(LocalError, match="lease_s"):

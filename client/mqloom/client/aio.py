@@ -24,10 +24,10 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 
+from mqloom.client.application import Stats
 from mqloom.client.client import Client as PahoShapedClient
 from mqloom.client.federation import Federation
 from mqloom.client.limits import ACKNOWLEDGE_S, BACKLOG_MAX, CONNECT_S, HELD_S, RECONNECT_S_MAX
-from mqloom.client.shim import Stats
 from mqloom.client.wanted import REFUSED
 from mqloom.core.errors import BrokerError
 from mqloom.core.records import Wish

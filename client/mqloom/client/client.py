@@ -10,14 +10,16 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from mqloom.client.application import Stats
 from mqloom.client.asking import QOS_MAX, Topics, asked, check_same_place, wish_of
 from mqloom.client.federation import Federation, federation_of
 from mqloom.client.names import wish_name
 from mqloom.client.receipts import PACKET_IDS
-from mqloom.client.shim import Shim, Stats
+from mqloom.client.shim import Shim
 from mqloom.client.vocabulary import WishAdded, WishRemoved
 from mqloom.client.wanted import Wanted
-from mqloom.client.wired import Wired
+from mqloom.client.ways import Identity, forget_soon
+from mqloom.client.wired import Address, Wired
 from mqloom.core.errors import LocalError
 from mqloom.core.limits import RECORD_SUBSCRIPTIONS_MAX
 from mqloom.core.records import Wish
@@ -27,6 +29,9 @@ OnEstablished = Callable[["Client", Any, Wish, bool], None]
 
 OnRefused = Callable[["Client", Any, Wish, str], None]
 """Called with the client, the user data, the subscription, and the problem."""
+
+OnMigrated = Callable[["Client", Any, str, str], None]
+"""Called with the client, the user data, and the names of the brokers that we came from and are at."""
 
 
 class Client(Wired):
@@ -62,11 +67,16 @@ class Client(Wired):
         )
         self._on_established: OnEstablished | None = None
         self._on_refused: OnRefused | None = None
+        self._on_migrated: OnMigrated | None = None
         self._federation = federation
+        self._local: dict[str, tuple[int, SubscribeOptions | None]] = {}  # what is subscribed to at the one broker
+        self._was_kept: bool | None = None  # whether the session was, at the broker that the application named
+        self._is_elsewhere = False
         self._shim: Shim | None = None
         settings = federation_of(federation)
         if settings is not None:
             self._shim = Shim(self, settings, self._client_id.decode(), self._is_kept)
+            self._client_id = self._client_id or self._shim.client.encode()  # the same at every broker
             self._shim.acknowledges_itself = manual_ack
         self.wire(self._shim)
 
@@ -113,6 +123,16 @@ class Client(Wired):
         with self._callback_mutex:
             self._on_refused = callback
 
+    @property
+    def on_migrated(self) -> OnMigrated | None:
+        """Called when another broker serves us: `(client, userdata, source, to)`; nothing needs to be done about it."""
+        return self._on_migrated
+
+    @on_migrated.setter
+    def on_migrated(self, callback: OnMigrated | None) -> None:
+        with self._callback_mutex:
+            self._on_migrated = callback
+
     # ---- paho's calls that mean more -----------------------------------------------------------------------------
 
     def subscribe(
@@ -139,6 +159,7 @@ class Client(Wired):
                 return self._subscribe_all(
                     [Wanted(wish_of(each, where, properties), min(each.qos, QOS_MAX)) for each in found]
                 )
+            self._local.update((each.topics, (each.qos, each.options)) for each in found)
         return super().subscribe(topic, qos, options, properties)
 
     def unsubscribe(
@@ -153,6 +174,8 @@ class Client(Wired):
                 self._in_federation("unsubscribe(where=)")
             return super().unsubscribe(topic, properties)
         topics = topic if isinstance(topic, list) else [topic]
+        for each in topics:
+            self._local.pop(each, None)
         names = [name for each in topics for name in self._shim.table.names_of(each, where)]
         others = [each for each in topics if not self._shim.table.names_of(each, None)]
         if not names:
@@ -171,7 +194,11 @@ class Client(Wired):
         """Disconnect as paho does; subscriptions in the federation end with a session that is not kept."""
         if self._shim is not None:
             self._shim.leave()
-        return super().disconnect(reasoncode, properties)
+        result = super().disconnect(reasoncode, properties)
+        if self._was_kept is False:  # but was, to be moved
+            self._was_kept = None
+            forget_soon(self.leg_address, self.leg_identity)
+        return result
 
     def ack(self, mid: int, qos: int) -> MQTTErrorCode:
         """Acknowledge as paho does, what came from the federation too."""
@@ -195,6 +222,38 @@ class Client(Wired):
         """Tell the broker that a message of QoS 1 has arrived; not for applications."""
         return super().ack(packet, 1)
 
+    @property
+    def leg_address(self) -> Address:
+        """Where the broker is; not for applications."""
+        return Address(self._host, self._port, self._ssl_context if self._ssl else None)
+
+    @property
+    def leg_identity(self) -> Identity:
+        """As whom we connect; not for applications."""
+        return Identity(
+            client_id=self._client_id.decode(),
+            protocol=self._protocol,
+            username=self.username,
+            password=self._password,
+            keepalive_s=self._keepalive,
+        )
+
+    def go_to(self, address: Address) -> None:
+        """Connect to another broker, and have there what was subscribed to at the one; not for applications."""
+        if self._was_kept is None:
+            self._was_kept = self._is_kept()
+        self._is_elsewhere = True
+        super().go_to(address)
+
+    def _handle_connack(self) -> MQTTErrorCode:
+        result = super()._handle_connack()
+        if self._is_elsewhere and self.is_connected():
+            self._is_elsewhere = False
+            for topics, (qos, options) in self._local.items():
+                _, mid = super().subscribe(topics, 0 if options is not None else qos, options)
+                self._our_subscribes |= set() if mid is None else {mid}
+        return result
+
     def tell_established(self, wish: Wish, *, partly: bool) -> None:
         """Call on_established; not for applications."""
         with self._callback_mutex:
@@ -208,6 +267,13 @@ class Client(Wired):
             callback = self._on_refused
         if callback is not None:
             self._call("on_refused", lambda: callback(self, self._userdata, wish, problem))
+
+    def tell_migrated(self, source: str, to: str) -> None:
+        """Call on_migrated; not for applications."""
+        with self._callback_mutex:
+            callback = self._on_migrated
+        if callback is not None:
+            self._call("on_migrated", lambda: callback(self, self._userdata, source, to))
 
     def _call(self, name: str, callback: Callable[[], None]) -> None:
         """Call back as paho does."""
@@ -242,7 +308,9 @@ class Client(Wired):
         return self._shim
 
     def _is_kept(self) -> bool:
-        """Whether the broker keeps our session when the connection is gone."""
+        """Whether the broker keeps our session when the connection is gone, as the application wants it."""
+        if self._was_kept is not None:
+            return self._was_kept
         if self._protocol == MQTTProtocolVersion.MQTTv5:
             return getattr(self._connect_properties, "SessionExpiryInterval", 0) > 0
         return not self._clean_session

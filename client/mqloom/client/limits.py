@@ -53,6 +53,9 @@ HELD_S: Final = 1.0
 LEAVE_S: Final = 2.0
 """How long the last publications are waited for before the connection is closed anyway."""
 
+FORGET_S: Final = 60.0
+"""How long a broker that we have left is tried until it has forgotten our session; then its own limit is to do that."""
+
 RECONNECT_S_MAX: Final = 30
 """The longest pause between two tries to get a lost connection back; the first is a second."""
 

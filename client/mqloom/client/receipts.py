@@ -21,6 +21,7 @@ PACKET_IDS: Final = 65_536
 class Receipt:
     """One envelope: what of it is still to be given out, and how many of those given out are not acknowledged."""
 
+    leg: int
     envelope: bytes
     packet: int
     left: deque[Deliver] = field(default_factory=deque)
@@ -28,21 +29,21 @@ class Receipt:
 
 
 class Receipts:
-    """The envelopes of one connection that are not done with; the broker's window bounds how many."""
+    """The envelopes that are not done with, by the connection (leg) they came by; brokers' windows bound how many."""
 
     def __init__(self) -> None:
-        self._open: dict[bytes, Receipt] = {}
+        self._open: dict[tuple[int, bytes], Receipt] = {}
         self._holders: dict[int, Receipt] = {}
         self._number = PACKET_IDS
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def arrived(self, envelope: bytes, packet: int, deliveries: Iterable[Deliver]) -> Receipt:
+    def arrived(self, leg: int, envelope: bytes, packet: int, deliveries: Iterable[Deliver]) -> Receipt:
         """An envelope has come, or come again; these of it are new."""
-        receipt = self._open.get(envelope)
+        receipt = self._open.get((leg, envelope))
         if receipt is None:
-            receipt = self._open[envelope] = Receipt(envelope, packet)
+            receipt = self._open[leg, envelope] = Receipt(leg, envelope, packet)
         receipt.packet = packet
         receipt.left.extend(deliveries)
         return receipt
@@ -69,10 +70,11 @@ class Receipts:
         """Return an envelope if it is done with, and forget it then."""
         if receipt.left or receipt.held:
             return None
-        self._open.pop(receipt.envelope, None)
+        self._open.pop((receipt.leg, receipt.envelope), None)
         return receipt
 
-    def lost(self) -> None:
-        """The connection is gone: packet ids mean nothing any more, until the broker has sent the envelopes again."""
+    def lost(self, leg: int) -> None:
+        """A connection is gone: packet ids mean nothing any more, until the broker has sent the envelopes again."""
         for receipt in self._open.values():
-            receipt.packet = 0
+            if receipt.leg == leg:
+                receipt.packet = 0

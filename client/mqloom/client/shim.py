@@ -11,21 +11,24 @@ acknowledged, and what stood behind it waits for the next turn of a loop.
 
 import logging
 import secrets
+import ssl
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from paho.mqtt.client import MQTTMessage
-from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.enums import MQTTErrorCode
 
-from mqloom.client.federation import Federation
+from mqloom.client.application import Application, Stats, Tidings
+from mqloom.client.federation import Federation, public_key
+from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
 from mqloom.client.messages import message_of
-from mqloom.client.receipts import Receipt, Receipts
+from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
 from mqloom.client.subscriber import Subscriber
+from mqloom.client.traveller import Manner, Traveller
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -40,77 +43,18 @@ from mqloom.client.vocabulary import (
     Tell,
     Unserved,
     WakeAt,
+    WishAdded,
+    WishRemoved,
     Woke,
 )
 from mqloom.client.wanted import REFUSED, Table
+from mqloom.client.ways import Ways
+from mqloom.client.wired import Address
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
-from mqloom.core.records import Wish
+from mqloom.core.orders import OrderDesk, RosterBroker
 
 logger: Final = logging.getLogger("mqloom.client")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """What has come to a client from the federation since it was made.
-
-    `gaps` counts the times when publications may have passed it by: its broker had forgotten its session, or a gateway
-    had ended a subscription that it still wants.
-    """
-
-    received: int
-    duplicates: int
-    gaps: int
-    migrations: int
-
-
-class Application(Protocol):
-    """The client around this: paho's, with what the application set."""
-
-    def order(self, effect: Subscribe | Publish) -> None:
-        """Send something to the broker."""
-        ...
-
-    def publish_ours(self, effect: Publish) -> bool:
-        """Send something to the broker, before all that was ordered."""
-        ...
-
-    def forget_orders(self) -> None:
-        """Leave out what was ordered and not sent."""
-        ...
-
-    def wake(self) -> None:
-        """Let the loop take a turn."""
-        ...
-
-    def deliver(self, message: MQTTMessage) -> None:
-        """Call on_message, or the callbacks for its topic."""
-        ...
-
-    def acknowledge(self, packet: int) -> MQTTErrorCode:
-        """Tell the broker that a message of QoS 1 has arrived."""
-        ...
-
-    def tell_established(self, wish: Wish, *, partly: bool) -> None:
-        """Call on_established."""
-        ...
-
-    def tell_refused(self, wish: Wish, problem: str) -> None:
-        """Call on_refused."""
-        ...
-
-    def pretend_suback(self, mid: int, codes: list[int]) -> None:
-        """Call on_subscribe."""
-        ...
-
-    def pretend_unsuback(self, mid: int, count: int) -> None:
-        """Call on_unsubscribe."""
-        ...
-
-    @property
-    def protocol(self) -> MQTTProtocolVersion:
-        """The version of MQTT."""
-        ...
 
 
 class Shim:
@@ -123,19 +67,20 @@ class Shim:
         self.acknowledges_itself = False
         self._application = application
         self._settings = settings
-        self._client = ClientId(settings.client or client_id or f"client-{secrets.token_hex(4)}")
-        if len(self._client) > ID_LENGTH_MAX:
+        self.client = ClientId(settings.client or client_id or f"client-{secrets.token_hex(4)}")
+        if len(self.client) > ID_LENGTH_MAX:
             raise ValueError(
                 f"the client id has more than {ID_LENGTH_MAX} characters: name a shorter Federation(client=)"
             )
         self._is_kept = is_kept
         self._lock = threading.RLock()
-        self._core: Subscriber | None = None
-        self._events: deque[Event] = deque()
-        self._tidings: deque[Tell | Note | Unserved] = deque()
+        self._core: Subscriber | Traveller | None = None
+        self._events: deque[tuple[int | None, Event, int]] = deque()  # on which leg, what, and its packet id
+        self._ways = Ways(application, self._happened)
+        self._tidings: deque[Tidings] = deque()
         self._receipts = Receipts()
         self._wake_at: float | None = None
-        self._is_up = False
+        self._up: set[int] = set()  # legs
         self._is_busy = False
         self._received = 0
         self._counted: Counter[str] = Counter()
@@ -146,22 +91,27 @@ class Shim:
     def broker(self) -> str | None:
         """The name of the broker whose gateway serves us."""
         core = self._core
-        return None if core is None else core.gateway
+        return core.home.gateway if isinstance(core, Traveller) else core.gateway if core is not None else None
 
     def stats(self) -> Stats:
         """Return what has come so far."""
         core = self._core
-        counts = self._counted + (Counter() if core is None else core.counts)
+        counts = self._counted + (Counter() if core is None else _counts_of(core))
         return Stats(
             received=self._received,
             duplicates=counts["duplicates"],
             gaps=counts["gaps"],
-            migrations=counts["migrations"],
+            migrations=counts["moved"],
         )
 
     def request(self, event: Event) -> None:
         """Leave an event for the loop."""
-        self._events.append(event)
+        self._events.append((None, event, 0))
+        self._application.wake()
+
+    def _happened(self, leg: int, event: Connected | ConnectionLost | MessageReceived, packet: int) -> None:
+        """Something happened on a leg in the background, whose thread this is."""
+        self._events.append((leg, event, packet))
         self._application.wake()
 
     def acknowledge(self, number: int) -> MQTTErrorCode:
@@ -182,13 +132,17 @@ class Shim:
             if core is None:
                 return
             self._application.forget_orders()
+            self._counted += _counts_of(core)
             for effect in core.handle(CloseRequested(), time.monotonic()):
-                if isinstance(effect, Publish):
-                    self._application.publish_ours(effect)
-            self._counted += core.counts
+                leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
+                if isinstance(order, Publish) and leg == self._ways.own:
+                    self._application.publish_ours(order)
+                elif isinstance(order, Publish):
+                    self._ways.order(leg, order)
             self._wake_at = None
-            self._is_up = False
+            self._up.clear()
             self._events.clear()
+            self._ways.end()
             self.table = Table()
             self._receipts = Receipts()
         finally:
@@ -198,11 +152,11 @@ class Shim:
 
     def connected(self, *, resumed: bool) -> None:
         """Listener: the broker has accepted us."""
-        self._events.append(Connected(resumed=resumed))
+        self._events.append((self._ways.own, Connected(resumed=resumed), 0))
 
     def lost(self) -> None:
         """Listener: the connection is gone."""
-        self._events.append(ConnectionLost())
+        self._events.append((self._ways.own, ConnectionLost(), 0))
 
     def received(self, message: MQTTMessage) -> None:
         """Listener: a message for us; when this has returned, paho may acknowledge it."""
@@ -210,17 +164,21 @@ class Shim:
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
+        receipt = self._receive(self._ways.own, event, message.mid if message.qos == 1 else 0)
+        if receipt is not None and self.acknowledges_itself:  # else paho does
+            self._acknowledge(receipt)
+
+    def _receive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
+        """Give out what a message holds; return its receipt if it is done with."""
         with self._lock:
-            deliveries = self._take(event)
-            receipt = self._receipts.arrived(event.payload, message.mid if message.qos == 1 else 0, deliveries)
+            deliveries = self._take(leg, event)
+            receipt = self._receipts.arrived(leg, event.payload, packet, deliveries)
         self._tell_all()
         while receipt.left:
             self._deliver(receipt, receipt.left[0])
             receipt.left.popleft()
         with self._lock:
-            done = self._receipts.settled(receipt)
-        if done is not None and self.acknowledges_itself:
-            self._acknowledge(done)
+            return self._receipts.settled(receipt)
 
     def barred(self, topic: str) -> None:
         """Listener: the broker does not let us subscribe to this topic."""
@@ -234,13 +192,25 @@ class Shim:
         self._is_busy = True
         try:
             self._tell_all()
-            while (event := self._next_event()) is not None:
+            while (happening := self._next_event()) is not None:
+                leg, event, packet = happening
+                if isinstance(event, MessageReceived):
+                    assert leg is not None
+                    receipt = self._receive(leg, event, packet)
+                    if receipt is not None:
+                        self._acknowledge(receipt)
+                    continue
                 with self._lock:
-                    for late in self._take(event):  # only messages bring any
-                        raise AssertionError(late)
+                    deliveries = self._take(leg, event)
+                assert not deliveries
                 self._tell_all()
         finally:
             self._is_busy = False
+
+    def settle(self) -> None:
+        """Listener: open and exchange connections."""
+        if not self._is_busy:
+            self._ways.settle()
 
     def patience(self, timeout: float) -> float:
         """Listener: how long the loop may wait."""
@@ -250,52 +220,78 @@ class Shim:
 
     # ---- the core ------------------------------------------------------------------------------------------------
 
-    def _next_event(self) -> Event | None:
+    def _next_event(self) -> tuple[int | None, Event, int] | None:
         if self._events:
             return self._events.popleft()
         if self._wake_at is not None and time.monotonic() >= self._wake_at:
             self._wake_at = None
-            return Woke()
+            return None, Woke(), 0
         return None
 
-    def _take(self, event: Event) -> list[Deliver]:
+    def _take(self, leg: int | None, event: Event) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
         if isinstance(event, Connected | ConnectionLost):
-            if self._is_up == isinstance(event, Connected):
+            assert leg is not None
+            if (leg in self._up) == isinstance(event, Connected):
                 return []  # a connection that was never accepted is no loss
-            self._is_up = not self._is_up
-        if isinstance(event, ConnectionLost):
-            self._application.forget_orders()
-            self._receipts.lost()
-        if isinstance(event, MessageReceived) and not self._is_up:
+            self._up ^= {leg}
+        if isinstance(event, ConnectionLost) and leg is not None:
+            self._receipts.lost(leg)
+            if leg == self._ways.own:
+                self._application.forget_orders()
+        if isinstance(event, MessageReceived) and leg not in self._up:
             return []  # we have left
         if self._core is None:
             self._core = self._new_core()
         deliveries = []
-        for effect in self._core.handle(event, time.monotonic()):
+        for effect in _handled(self._core, leg, event):
             if isinstance(effect, Deliver):
                 deliveries.append(effect)
             else:
                 self._carry_out(effect)
+        if isinstance(self._core, Traveller):
+            self._ways.serve_by(self._core.home.number)
         return deliveries
 
-    def _new_core(self) -> Subscriber:
+    def _new_core(self) -> Subscriber | Traveller:
         lease_s = self._settings.lease_s
         if lease_s is None:
             lease_s = SESSION_LEASE_S if self._is_kept() else LEASE_S
+        if self._settings.order_keys:
+            incarnation = secrets.token_hex(8)
+            keys = [public_key(text) for text in self._settings.order_keys]
+            return Traveller(
+                self.client,
+                {},
+                incarnation=incarnation,
+                desk=OrderDesk(client=self.client, incarnation=incarnation, keys=keys),
+                wall_offset_s=time.time() - time.monotonic(),
+                manner=Manner(lease_s=lease_s, token=self._settings.token),
+            )
         gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
-        return Subscriber(self._client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)
+        return Subscriber(self.client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Effect | TravelEffect) -> None:
         match effect:
             case Subscribe() | Publish():
-                self._application.order(effect)
+                self._ways.order(self._ways.own, effect)
+            case ForLeg():
+                self._ways.order(effect.leg, effect.effect)
+            case OpenLeg():
+                self._ways.open(effect.leg, self._address_of(effect.broker))
+            case CloseLeg():
+                self._ways.close(effect.leg, forget=effect.forget)
             case WakeAt():
                 self._wake_at = effect.at
-            case Tell() | Note() | Unserved():
+            case Tell() | Note() | Unserved() | Migrated() | Stayed():
                 self._tidings.append(effect)
             case _:
                 raise AssertionError(f"{effect!r} of a core that lasts")
+
+    def _address_of(self, broker: RosterBroker) -> Address:
+        """Return where another broker is; with TLS as to the first one, if that has it."""
+        tls = self._application.leg_address.tls or ssl.create_default_context() if broker.tls else None
+        return Address(broker.host, broker.port, tls)
 
     # ---- the application -----------------------------------------------------------------------------------------
 
@@ -317,13 +313,15 @@ class Shim:
     def _acknowledge(self, receipt: Receipt) -> MQTTErrorCode:
         if not receipt.packet:  # of QoS 0, or the broker will send it again
             return MQTTErrorCode.MQTT_ERR_SUCCESS
-        return self._application.acknowledge(receipt.packet)
+        if receipt.leg == self._ways.own and receipt.packet < PACKET_IDS:
+            return self._application.acknowledge(receipt.packet)
+        return self._ways.acknowledge(receipt.leg, receipt.packet)
 
     def _tell_all(self) -> None:
         while self._tidings:
             self._tell(self._tidings.popleft())
 
-    def _tell(self, effect: Tell | Note | Unserved) -> None:
+    def _tell(self, effect: Tidings) -> None:
         match effect:
             case Tell() if effect.answer.answer == "established":
                 self._tell_established(effect.answer.name, partly=effect.answer.partly)
@@ -337,7 +335,14 @@ class Shim:
                 for name in effect.names:
                     self._tell_refused(name, effect.problem)
             case Note():
-                logger.info("%s: %s", self._client, effect.text)
+                logger.info("%s: %s", self.client, effect.text)
+            case Stayed():
+                logger.warning(
+                    "%s: stays where it is, and does not go to %s: %s", self.client, effect.to, effect.problem
+                )
+            case Migrated():
+                logger.info("%s: has moved from %s to %s", self.client, effect.source, effect.to)
+                self._application.tell_migrated(effect.source, effect.to)
 
     def _tell_established(self, name: str, *, partly: bool) -> None:
         wanted = self.table.get(name)
@@ -351,7 +356,25 @@ class Shim:
         wanted = self.table.get(name)
         if wanted is None:
             return
-        logger.error("%s: subscription to %r: %s", self._client, name, problem)
+        logger.error("%s: subscription to %r: %s", self.client, name, problem)
         for mid, codes in self.table.subscribing.answer(name, REFUSED):
             self._application.pretend_suback(mid, codes)
         self._application.tell_refused(wanted.wish, problem)
+
+
+def _handled(core: Subscriber | Traveller, leg: int | None, event: Event) -> Sequence[Effect | TravelEffect]:
+    """Let either core handle an event; one that is never moved has one leg, and need not be told which."""
+    now = time.monotonic()
+    if isinstance(core, Subscriber):
+        return core.handle(event, now)
+    if isinstance(event, Connected | ConnectionLost | MessageReceived):
+        assert leg is not None
+        return core.handle(OnLeg(leg=leg, event=event), now)
+    assert isinstance(event, WishAdded | WishRemoved | CloseRequested | Woke)
+    return core.handle(event, now)
+
+
+def _counts_of(core: Subscriber | Traveller) -> Counter[str]:
+    if isinstance(core, Subscriber):
+        return core.counts
+    return sum((leg.core.counts for leg in core.legs.values()), Counter(core.counts))

@@ -6,7 +6,7 @@ loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `lo
     the broker accepted the connection     `connected`, before on_connect is called
     the connection is gone                 `lost`
     a message on one of MQLoom's topics    `received`; paho acknowledges it when that has returned
-    anything, or nothing for a second      `turn`: whatever is due is done
+    anything, or nothing for a second      `turn`: whatever is due is done; and between two packets `settle`
 
 What MQLoom sends goes through `order`: effects leave in their order, and behind a Subscribe only when the broker has
 confirmed it. Packet ids of these are ours: no callback of the application hears of them.
@@ -16,23 +16,53 @@ pair of sockets by which its loop is woken. paho's own tests, run with this clas
 """
 
 import contextlib
+import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.client import MQTTMessage
-from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
+from mqloom.client.limits import SESSION_LEASE_S
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 
 OURS: Final = f"{ROOT}/"
 """What all of MQLoom's topics begin with."""
 
+LOOK_AGAIN_S: Final = 0.02
+"""How often other connections are seen to while this one is away."""
+
+_LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT_CS_DISCONNECTED)
+
+DISCONNECT: Final = b"\xe0\0"
+
 FAILURE: Final = 0x80
 """Codes of a SUBACK from here on say no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker is."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+
+def kept_session(properties: Properties | None = None) -> Properties:
+    """Return what MQTT 5 needs to be told for a session that is kept, beside these."""
+    kept = Properties(PacketTypes.CONNECT) if properties is None else properties  # type: ignore[no-untyped-call]
+    if not getattr(kept, "SessionExpiryInterval", 0):
+        kept.SessionExpiryInterval = int(SESSION_LEASE_S)
+    return kept
 
 
 class Listener(Protocol):
@@ -58,6 +88,10 @@ class Listener(Protocol):
         """Do whatever is due."""
         ...
 
+    def settle(self) -> None:
+        """Exchange what may only be exchanged between two packets."""
+        ...
+
     def patience(self, timeout: float) -> float:
         """Return how long the loop may wait for the network, at most this."""
         ...
@@ -76,6 +110,9 @@ class Wired(PahoClient):
         self._awaited: tuple[int, str] | None = None  # the packet id, and the topic, that the broker is to confirm
         self._barred = False
         self._our_publishes: set[int] = set()
+        self._our_subscribes: set[int] = set()
+        self._is_quiet = False  # the next connection is none that the application is to hear of
+        self._is_hurried = False  # there is another broker to try
 
     # ---- what MQLoom sends ---------------------------------------------------------------------------------------
 
@@ -84,6 +121,11 @@ class Wired(PahoClient):
         with self._orders_lock:
             self._orders.append(effect)
             self._pump()
+
+    @property
+    def has_unacknowledged(self) -> bool:
+        """Whether something of ours waits for its acknowledgement, or to be sent."""
+        return bool(self._orders or self._our_publishes)
 
     def forget_orders(self) -> None:
         """Leave out what was not sent yet: the connection is gone, or about to be."""
@@ -123,7 +165,8 @@ class Wired(PahoClient):
         packet = self._in_packet["packet"]
         if self._listener is not None and len(packet) >= 2 and packet[1] == 0:
             self._listener.connected(resumed=bool(packet[0] & 1))
-        result = super()._handle_connack()
+        result = self._without_callback("_on_connect", super()._handle_connack, self._is_quiet)
+        self._is_quiet = False
         self._turn()
         return result
 
@@ -135,6 +178,9 @@ class Wired(PahoClient):
 
     def _handle_suback(self) -> None:
         packet = self._in_packet["packet"]
+        if _mid_of(packet) in self._our_subscribes:
+            self._our_subscribes.discard(_mid_of(packet))
+            return
         with self._orders_lock if self._listener is not None else contextlib.nullcontext():
             if self._listener is None or self._awaited is None or self._awaited[0] != _mid_of(packet):
                 topic = None
@@ -158,23 +204,54 @@ class Wired(PahoClient):
         if self._listener is None or mid not in self._our_publishes:
             return super()._do_on_publish(mid, *arguments)
         self._our_publishes.discard(mid)
+        handle = super()._do_on_publish
+        return self._without_callback("_on_publish", lambda: handle(mid, *arguments), True)
+
+    def _without_callback(self, name: str, handle: Callable[[], MQTTErrorCode], is_quiet: bool) -> MQTTErrorCode:
+        """Let paho handle a packet of which the application is not to hear."""
+        if not is_quiet:
+            return handle()
         with self._callback_mutex:  # nobody sets it meanwhile
-            callback, self._on_publish = self._on_publish, None
+            callback = getattr(self, name)
+            setattr(self, name, None)
             try:
-                return super()._do_on_publish(mid, *arguments)
+                return handle()
             finally:
-                self._on_publish = callback
+                setattr(self, name, callback)
 
     def _loop(self, timeout: float = 1.0) -> MQTTErrorCode:
         if self._listener is None:
             return super()._loop(timeout)
         self._turn()
+        self._listener.settle()
         return super()._loop(self._listener.patience(timeout))
 
     def loop_misc(self) -> MQTTErrorCode:
         """Do as paho does, and whatever else is due."""
         self._turn()
+        if self._listener is not None:
+            self._listener.settle()
         return super().loop_misc()
+
+    def _reconnect_wait(self) -> None:
+        """Wait as paho does before the next try; but if other connections go on meanwhile, see to them."""
+        if self._listener is None:
+            super()._reconnect_wait()
+            return
+        with self._reconnect_delay_mutex:
+            delay = self._reconnect_delay
+            self._reconnect_delay = (
+                self._reconnect_min_delay if delay is None else min(2 * delay, self._reconnect_max_delay)
+            )
+            until = time.monotonic() + self._reconnect_delay
+        self._is_hurried = False
+        while self._state not in _LEAVING and not self._thread_terminate and not self._is_hurried:
+            remaining = until - time.monotonic()
+            if remaining <= 0:
+                return
+            self._listener.turn()
+            self._listener.settle()
+            time.sleep(min(remaining, LOOK_AGAIN_S))
 
     def loop_write(self) -> MQTTErrorCode:
         """Do as paho does. A loop of the program's own is woken by this when somebody has subscribed."""
@@ -193,6 +270,35 @@ class Wired(PahoClient):
             with contextlib.suppress(OSError):  # full, so that it will wake anyway; or closed
                 self._sockpairW.send(b"0")
         self._call_socket_register_write()
+
+    def go_to(self, address: Address) -> None:
+        """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
+        is_open = self._sock is not None
+        if self._sock is not None:
+            super().loop_write()
+            with contextlib.suppress(OSError):
+                self._sock.send(DISCONNECT)
+            self._sock_close()
+        self._forget_ours()
+        self._host, self._port = address.host, address.port
+        self._ssl, self._ssl_context = address.tls is not None, address.tls
+        if self._protocol == MQTTProtocolVersion.MQTTv5:
+            self._clean_start = False
+            self._connect_properties = kept_session(self._connect_properties)
+        else:
+            self._clean_session = False
+        self._is_quiet, self._is_hurried = is_open, True
+        if is_open:
+            with contextlib.suppress(OSError):  # then the loop tries again
+                self.reconnect()
+
+    def _forget_ours(self) -> None:
+        """What MQLoom has published and was not acknowledged is for one broker: paho must not send it to another."""
+        self.forget_orders()
+        with self._out_message_mutex:
+            for mid in self._our_publishes:
+                self._out_messages.pop(mid, None)
+            self._our_publishes.clear()
 
     # ---- packets that never came ---------------------------------------------------------------------------------
 

@@ -1,0 +1,79 @@
+"""The client around the shim, as the shim sees it: what it can ask of paho, and what it tells the application."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+
+from mqloom.client.legs import Migrated, Stayed
+from mqloom.client.vocabulary import Note, Publish, Tell, Unserved
+from mqloom.client.ways import Movable
+from mqloom.core.records import Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What has come to a client from the federation since it was made.
+
+    `gaps` counts the times when publications may have passed it by: its broker had forgotten its session, or a gateway
+    had ended a subscription that it still wants.
+    """
+
+    received: int
+    duplicates: int
+    gaps: int
+    migrations: int
+
+
+Tidings = Tell | Note | Unserved | Migrated | Stayed
+"""What is for the application."""
+
+
+class Application(Movable, Protocol):
+    """The client around this: paho's, with what the application set."""
+
+    def publish_ours(self, effect: Publish) -> bool:
+        """Send something to the broker, before all that was ordered."""
+        ...
+
+    def forget_orders(self) -> None:
+        """Leave out what was ordered and not sent."""
+        ...
+
+    def wake(self) -> None:
+        """Let the loop take a turn."""
+        ...
+
+    def deliver(self, message: MQTTMessage) -> None:
+        """Call on_message, or the callbacks for its topic."""
+        ...
+
+    def acknowledge(self, packet: int) -> MQTTErrorCode:
+        """Tell the broker that a message of QoS 1 has arrived."""
+        ...
+
+    def tell_established(self, wish: Wish, *, partly: bool) -> None:
+        """Call on_established."""
+        ...
+
+    def tell_refused(self, wish: Wish, problem: str) -> None:
+        """Call on_refused."""
+        ...
+
+    def tell_migrated(self, source: str, to: str) -> None:
+        """Call on_migrated."""
+        ...
+
+    def pretend_suback(self, mid: int, codes: list[int]) -> None:
+        """Call on_subscribe."""
+        ...
+
+    def pretend_unsuback(self, mid: int, count: int) -> None:
+        """Call on_unsubscribe."""
+        ...
+
+    @property
+    def protocol(self) -> MQTTProtocolVersion:
+        """The version of MQTT."""
+        ...

@@ -1,0 +1,294 @@
+"""The connections of one client: the application's own, and while it is moved to another broker, more in background.
+
+Each is a *leg*, by a number that the core gives. The application's own connection is leg 0 at first. A background leg
+has a thread of its own, which reads, writes, comes back when it is lost, and leaves what it hears as events for the
+loop of the application's client: the core, and every callback, are in that one thread.
+
+When the core has done with the leg that the application's own connection is, or that is lost while another serves us,
+the application's connection *takes over* the other: the background one leaves, and the same MQTT client id connects to
+the same broker again, whose session has kept everything meanwhile. What it sends a second time the core drops.
+So the application publishes by the broker that serves it, and its loop, socket and last will are where they should be.
+
+All of this but the threads of background legs is called by the application's loop, and `settle` only between two
+packets: a connection must not be exchanged while one of its packets is being handled.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+
+from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
+from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
+from mqloom.client.wired import Address, Wired, kept_session
+
+logger: Final = logging.getLogger("mqloom.client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """As whom a client connects, to whichever broker."""
+
+    client_id: str
+    protocol: MQTTProtocolVersion
+    username: str | None
+    password: bytes | None
+    keepalive_s: int
+
+
+Tidings = Callable[[int, Connected | ConnectionLost | MessageReceived, int], None]
+"""Takes what a leg has heard: its number, the event, and of a message of QoS 1 its packet id; from any thread."""
+
+
+class Movable(Protocol):
+    """The application's own connection, as far as it can be led to another broker."""
+
+    @property
+    def leg_address(self) -> Address:
+        """Where it is connected to, or tries to be."""
+        ...
+
+    @property
+    def leg_identity(self) -> Identity:
+        """As whom."""
+        ...
+
+    def is_connected(self) -> bool:
+        """Whether it is."""
+        ...
+
+    def order(self, effect: Subscribe | Publish) -> None:
+        """Send something."""
+        ...
+
+    @property
+    def has_unacknowledged(self) -> bool:
+        """Whether something that MQLoom has published waits for its acknowledgement, or to be sent."""
+        ...
+
+    def go_to(self, address: Address) -> None:
+        """Leave the broker, and connect to another, with a session that it has kept."""
+        ...
+
+
+class Background(Wired):
+    """A leg in the background: it acknowledges nothing by itself."""
+
+    def __init__(self, number: int, address: Address, identity: Identity, tell: Tidings) -> None:
+        is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
+        super().__init__(
+            CallbackAPIVersion.VERSION2,
+            identity.client_id,
+            None if is_new else False,
+            protocol=identity.protocol,
+            manual_ack=True,
+        )
+        self.number = number
+        self.address = address
+        self.life = 0  # of the connection: packet ids of an earlier one mean nothing
+        self._tell = tell
+        self.wire(self)
+        self.connect_timeout = CONNECT_S
+        self.reconnect_delay_set(1, RECONNECT_S_MAX)
+        if identity.username is not None:
+            self.username_pw_set(identity.username)
+            self._password = identity.password
+        if address.tls is not None:
+            self.tls_set_context(address.tls)
+        self.connect_async(
+            address.host,
+            address.port,
+            identity.keepalive_s,
+            clean_start=False,
+            properties=kept_session() if is_new else None,
+        )
+
+    def connected(self, *, resumed: bool) -> None:
+        """Listener: leave it as an event."""
+        self.life += 1
+        self._tell(self.number, Connected(resumed=resumed), 0)
+
+    def lost(self) -> None:
+        """Listener: leave it as an event."""
+        self.life += 1
+        self.forget_orders()
+        self._tell(self.number, ConnectionLost(), 0)
+
+    def received(self, message: MQTTMessage) -> None:
+        """Listener: leave it as an event; it is acknowledged when that was handled."""
+        event = MessageReceived(
+            topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
+        )
+        self._tell(self.number, event, (self.life << 16) + message.mid if message.qos == 1 else 0)
+
+    def barred(self, topic: str) -> None:
+        """Listener: the core will see that nothing comes."""
+        logger.error("the broker at %s does not let this client subscribe to %s", self.address.host, topic)
+
+    def turn(self) -> None:
+        """Listener: nothing is due here."""
+
+    def settle(self) -> None:
+        """Listener: nothing is to be exchanged here."""
+
+    def patience(self, timeout: float) -> float:
+        """Listener: as long as it likes."""
+        return timeout
+
+    def acknowledge(self, packet: int) -> MQTTErrorCode:
+        """Acknowledge a message, unless the connection by which it came is gone."""
+        if packet >> 16 != self.life:
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return self.ack(packet & 0xFFFF, 1)
+
+    def end(self) -> None:
+        """Leave; the session stays. Waits, for LEAVE_S at most, until what was published is acknowledged."""
+        deadline = time.monotonic() + LEAVE_S
+        while self.has_unacknowledged and self.is_connected() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.disconnect()
+        self.loop_stop()
+
+
+class Ways:
+    """All legs of one client."""
+
+    def __init__(self, application: Movable, tell: Tidings) -> None:
+        self.own = 0
+        """The leg that the application's own connection is."""
+        self._application = application
+        self._tell = tell
+        self._others: dict[int, Background] = {}
+        self._opening: dict[int, Address] = {}
+        self._home = 0
+        self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
+        self._take_over_by: float | None = None
+
+    def __len__(self) -> int:
+        return 1 + len(self._others) + len(self._opening)
+
+    def open(self, number: int, address: Address) -> None:
+        """Connect to another broker, as soon as all that was published before is acknowledged."""
+        self._opening[number] = address
+
+    def serve_by(self, number: int) -> None:
+        """This leg is the one that counts, from now on."""
+        self._home = number
+
+    def order(self, number: int, effect: Subscribe | Publish) -> None:
+        """Send something by one leg; by one that is not open, nothing."""
+        if number == self.own:
+            self._application.order(effect)
+        elif number in self._others:
+            self._others[number].order(effect)
+
+    def acknowledge(self, number: int, packet: int) -> MQTTErrorCode:
+        """Acknowledge a message that has come by a background leg."""
+        other = self._others.get(number)
+        return MQTTErrorCode.MQTT_ERR_SUCCESS if other is None else other.acknowledge(packet)
+
+    def close(self, number: int, *, forget: bool) -> None:
+        """Leave a broker for good, when all that was published there is acknowledged; `forget`: our session too."""
+        self._opening.pop(number, None)
+        if number == self.own:
+            self._closing = forget
+        elif number in self._others:
+            _in_background(_leave, self._others.pop(number), self._application.leg_identity, forget)
+
+    def end(self) -> None:
+        """The application has had enough: leave all brokers but its own, where nothing is to remember us."""
+        for number in [*self._opening, *self._others]:
+            self.close(number, forget=True)
+
+    def settle(self) -> None:
+        """Open what waits, and let the application's own connection be the leg that counts; between two packets."""
+        connections: list[Movable | Background] = [self._application, *self._others.values()]
+        if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in connections):
+            for number, address in self._opening.items():
+                self._others[number] = _begun(Background(number, address, self._application.leg_identity, self._tell))
+            self._opening.clear()
+        if self._home != self.own and self._home in self._others:
+            is_left = self._closing is not None and not self._application.has_unacknowledged
+            if (is_left or not self._application.is_connected()) and self._is_quiet(self._others[self._home]):
+                self._take_over()
+
+    def _is_quiet(self, other: Background) -> bool:
+        """Whether a leg has nothing that it would leave behind; waits for that for LEAVE_S at most."""
+        now = time.monotonic()
+        if self._take_over_by is None:
+            self._take_over_by = now + LEAVE_S
+        return not other.has_unacknowledged or not other.is_connected() or now >= self._take_over_by
+
+    def _take_over(self) -> None:
+        """Let the application's own connection go where the leg is that counts."""
+        self._take_over_by = None
+        before, was_number = self._application.leg_address, self.own
+        other = self._others.pop(self._home)
+        other.end()
+        self._application.go_to(other.address)
+        self.own = other.number
+        identity = self._application.leg_identity
+        if self._closing is None:  # what is under way there is still to come
+            self._others[was_number] = _begun(Background(was_number, before, identity, self._tell))
+        elif self._closing:
+            forget_soon(before, identity)
+        self._closing = None
+
+
+def forget_session(address: Address, identity: Identity) -> None:
+    """Make a broker forget our session, by connecting once without one; tries for FORGET_S."""
+    deadline = time.monotonic() + FORGET_S
+    while time.monotonic() < deadline:
+        if _connect_clean(address, identity):
+            return
+        time.sleep(TRY_AGAIN_S)
+    logger.warning("the session of %s at %s:%d could not be ended", identity.client_id, address.host, address.port)
+
+
+def forget_soon(address: Address, identity: Identity) -> None:
+    """Make a broker forget our session, in the background."""
+    _in_background(forget_session, address, identity)
+
+
+def _connect_clean(address: Address, identity: Identity) -> bool:
+    is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
+    clean = None if is_new else True
+    client = PahoClient(CallbackAPIVersion.VERSION2, identity.client_id, clean, protocol=identity.protocol)
+    client.connect_timeout = CONNECT_S
+    if identity.username is not None:
+        client.username_pw_set(identity.username)
+        client._password = identity.password
+    if address.tls is not None:
+        client.tls_set_context(address.tls)
+    accepted = threading.Event()
+    client.on_connect = lambda *_: accepted.set()
+    try:
+        client.connect(address.host, address.port)  # with MQTT 5 the first connection of a client is clean, too
+    except (OSError, ValueError):
+        return False
+    client.loop_start()
+    is_done = accepted.wait(CONNECT_S)
+    client.disconnect()
+    client.loop_stop()
+    return is_done
+
+
+def _begun(leg: Background) -> Background:
+    leg.loop_start()
+    return leg
+
+
+def _leave(leg: Background, identity: Identity, forget: bool) -> None:
+    leg.end()
+    if forget:
+        forget_session(leg.address, identity)
+
+
+def _in_background(work: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=work, args=arguments, name="mqloom-leave", daemon=True).start()
