@@ -46,18 +46,21 @@ def asking_in(configuration: Configuration) -> tuple[Asking, dict[GatewayId, str
 
 
 class Teller:
-    """Prints how far each gateway is, when that has changed."""
+    """Prints how far each gateway is: at the beginning, after each twentieth part of its clients, and at the end."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
-        self._said: dict[GatewayId, str] = {}
+        self._said: dict[GatewayId, int] = {}
 
     def __call__(self, gateway: GatewayId, answer: MigrationAnswer) -> None:
-        """Print a line."""
-        line = f"  {gateway}: {progress(answer)}"
-        if not self._is_quiet and self._said.get(gateway) != line and (answer.moved or answer.under_way):
-            self._said[gateway] = line
-            sys.stdout.write(f"{line}\n")
+        """Print a line, if it is time."""
+        ended, open_ones = answer.moved + answer.stayed, answer.under_way + answer.waiting
+        if self._is_quiet or not (ended or open_ones):
+            return
+        said = self._said.get(gateway)
+        if said is None or ended >= said + max(1, (ended + open_ones) // 20) or (not open_ones and ended != said):
+            self._said[gateway] = ended
+            sys.stdout.write(f"  {gateway}: {progress(answer)}\n")
             sys.stdout.flush()
 
 
