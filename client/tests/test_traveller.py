@@ -1,0 +1,378 @@
+"""A client that is moved: what it obeys, what it tells its driver, and what it leaves behind."""
+
+from typing import Any
+
+import pytest
+
+from mqloom.client.journey import Journey, journey_in, record_of
+from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
+from mqloom.client.limits import FAILOVER_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.states import State
+from mqloom.client.traveller import Traveller
+from mqloom.client.vocabulary import (
+    CloseRequested,
+    Connected,
+    ConnectionLost,
+    Deliver,
+    Finished,
+    MessageReceived,
+    Publish,
+    WishAdded,
+    WishRemoved,
+    Woke,
+)
+from mqloom.core import layout
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.orders import (
+    MoveOrder,
+    OrderDesk,
+    Roster,
+    RosterBroker,
+    decode_order_answer,
+    sign_order,
+    sign_roster,
+)
+from mqloom.core.publication import Publication
+from mqloom.core.records import Answer, Delivered, Status, Wish, encode_answer, encode_envelope, encode_status
+from mqloom.core.signatures import OrderKey
+
+ANN = ClientId("ann")
+A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
+KEY, OTHER_KEY = OrderKey(bytes(32)), OrderKey(bytes([1] * 32))
+WISHES = {"w": Wish(topics="a/#")}
+ROSTER = Roster(federation="f", serial=1, brokers={name: RosterBroker(host=name) for name in (A, B, C)})
+
+
+def order(**changes: Any) -> bytes:
+    fields: dict[str, Any] = {
+        "federation": "f",
+        "client": ANN,
+        "incarnation": "life 1",
+        "session": "s",
+        "source": A,
+        "to": B,
+        "issued_at": 1_000.0,
+        "expires_at": 1_030.0,
+    }
+    key = changes.pop("key", KEY)
+    return sign_order(MoveOrder(**{**fields, **changes}), key)
+
+
+class Trip:
+    """A traveller, and what it has asked its driver for; brokers are as far away as a test says."""
+
+    def __init__(self, found: bytes = b"", at: GatewayId = A, wishes: dict[str, Wish] | None = None) -> None:
+        self.now = 0.0
+        desk = OrderDesk(client=ANN, incarnation="life 1", keys=[KEY.public])
+        wanted = WISHES if wishes is None else wishes
+        self.core = Traveller(ANN, wanted, incarnation="life 1", desk=desk, wall_offset_s=1_000.0)
+        self.records: dict[GatewayId, list[bytes]] = {A: [], B: [], C: []}
+        self.answers: list[tuple[str, str]] = []
+        self.effects: list[TravelEffect] = []
+        self.at = {0: at}
+        self.arrive(0, found)
+
+    def handle(self, event: Any) -> list[TravelEffect]:
+        effects = self.core.handle(event, self.now)
+        self.core.check()
+        for effect in effects:
+            if isinstance(effect, OpenLeg):
+                self.at[effect.leg] = effect.gateway
+            if isinstance(effect, ForLeg) and isinstance(effect.effect, Publish):
+                self._note(effect.effect)
+        self.effects += effects
+        return effects
+
+    def _note(self, publish: Publish) -> None:
+        for gateway, records in self.records.items():
+            if publish.topic == layout.record(gateway, ANN) and publish.retain:
+                records.append(publish.payload)
+            elif publish.topic == layout.client_answer(gateway, ANN):
+                answer = decode_order_answer(publish.payload)
+                self.answers.append((answer.answer, answer.problem))
+
+    def happen(self, leg: int, event: Connected | ConnectionLost | MessageReceived) -> list[TravelEffect]:
+        return self.handle(OnLeg(leg=leg, event=event))
+
+    def hear(self, leg: int, topic: str, payload: bytes) -> list[TravelEffect]:
+        return self.happen(leg, MessageReceived(topic=topic, payload=payload, qos=1))
+
+    def arrive(self, leg: int, found: bytes = b"") -> None:
+        """Let a leg connect, find its gateway, and read what is there."""
+        gateway = self.at[leg]
+        self.happen(leg, Connected(resumed=True))
+        self.hear(leg, layout.roster(), sign_roster(ROSTER, KEY))
+        status = Status(alive=True, gateway=gateway, version="1", epoch=1)
+        effects = self.hear(leg, layout.status(gateway), encode_status(status))
+        if found:
+            self.hear(leg, layout.record(gateway, ANN), found)
+        for effect in effects:
+            if isinstance(effect, ForLeg) and isinstance(effect.effect, Publish) and not effect.effect.retain:
+                self.hear(leg, effect.effect.topic, effect.effect.payload)
+
+    def say(self, leg: int, answer: Answer) -> list[TravelEffect]:
+        return self.hear(leg, layout.control(self.at[leg], ANN), encode_answer(answer))
+
+    def establish(self, leg: int, *, partly: bool = False) -> list[TravelEffect]:
+        return self.say(leg, Answer(answer="established", name="w", partly=partly))
+
+    def order(self, data: bytes, leg: int = 0) -> list[TravelEffect]:
+        return self.hear(leg, layout.control(self.at[leg], ANN), data)
+
+    def wait(self, seconds: float) -> list[TravelEffect]:
+        self.now += seconds
+        return self.handle(Woke())
+
+    def journey(self, gateway: GatewayId) -> Journey | None:
+        """Return what the record at a broker says last."""
+        return journey_in(self.records[gateway][-1])
+
+    def roles(self) -> dict[str, str]:
+        return {self.at[number]: leg.role.name for number, leg in self.core.legs.items()}
+
+
+def served() -> Trip:
+    trip = Trip()
+    trip.establish(0)
+    return trip
+
+
+def moving() -> Trip:
+    trip = served()
+    trip.order(order())
+    return trip
+
+
+def found(**said: str) -> bytes:
+    journey = Journey(incarnation="life 0", **said)
+    return record_of({} if journey.moved_to else WISHES, journey, qos=1, lease_s=60.0, token="")
+
+
+# ---- orders --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"key": OTHER_KEY}, "key"),
+        ({"federation": "g"}, "federation"),
+        ({"client": ClientId("bob")}, "client"),
+        ({"incarnation": "life 0"}, "incarnation"),
+        ({"source": C}, "elsewhere"),
+        ({"issued_at": 10.0, "expires_at": 20.0}, "expired"),
+        ({"to": GatewayId("D")}, "target"),
+        ({"to": A}, "target"),
+    ],
+)
+def test_an_order_that_does_not_count_moves_nobody_and_is_counted(changes: dict[str, Any], reason: str) -> None:
+    trip = served()
+    trip.order(order(**changes))
+    assert trip.roles() == {"A": "HOME"}
+    assert trip.core.counts[f"refused: {reason}"] == 1
+    assert trip.answers == []
+
+
+def test_an_order_once_more_moves_nobody() -> None:
+    trip = moving()
+    trip.wait(MOVE_S)
+    assert trip.roles() == {"A": "HOME"}
+    trip.order(order())
+    assert trip.core.counts["refused: replayed"] == 1
+
+
+def test_a_roster_with_a_wrong_key_is_no_roster() -> None:
+    trip = served()
+    forged = Roster(federation="f", serial=9, brokers={**ROSTER.brokers, GatewayId("D"): RosterBroker(host="evil")})
+    trip.hear(0, layout.roster(), sign_roster(forged, OTHER_KEY))
+    trip.order(order(to=GatewayId("D")))
+    assert trip.core.counts["refused: key"] == 1
+    assert trip.core.counts["refused: target"] == 1
+    assert trip.roles() == {"A": "HOME"}
+
+
+# ---- a move --------------------------------------------------------------------------------------------------------
+
+
+def test_it_writes_down_where_it_goes_before_it_goes() -> None:
+    trip = served()
+    effects = trip.order(order())
+    kinds = [effect.effect if isinstance(effect, ForLeg) else effect for effect in effects]
+    written = next(index for index, each in enumerate(kinds) if isinstance(each, Publish) and each.retain)
+    opened = next(index for index, each in enumerate(kinds) if isinstance(each, OpenLeg))
+    assert written < opened
+    assert trip.journey(A) == Journey(incarnation="life 1", moving_to="B")
+    assert trip.answers == [("moving", "")]
+
+
+def test_it_leaves_when_the_target_serves_it_and_goes_when_all_has_come() -> None:
+    trip = moving()
+    trip.arrive(1)
+    assert trip.journey(B) == Journey(incarnation="life 1", moved_from="A")
+    trip.establish(1, partly=True)
+    assert trip.roles() == {"A": "HOME", "B": "TARGET"}
+    assert Migrated(source="A", to="B") in trip.establish(1)
+    assert trip.roles() == {"A": "OLD", "B": "HOME"}
+    assert trip.journey(A) == Journey(incarnation="life 1", leaving_to="B")
+    effects = trip.say(0, Answer(answer="ended"))
+    assert CloseLeg(leg=0, forget=True) in effects
+    assert trip.journey(A) == Journey(incarnation="life 1", moved_to="B")
+    assert trip.journey(B) == Journey(incarnation="life 1")
+    assert trip.roles() == {"B": "HOME"}
+    assert [answer for answer, _ in trip.answers] == ["moving", "arrived", "moved"]
+
+
+def test_what_comes_by_both_ways_is_given_out_once_whatever_is_done_at_the_other() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.establish(1)
+
+    def envelope(sequence: int) -> bytes:
+        publication = Publication(
+            origin=C, epoch=1, sequence=sequence, low_water=sequence, topic="a/b", payload=b"", qos=1, hops=0
+        )
+        return encode_envelope([Delivered(publication, ("w",))])
+
+    given = [*trip.hear(1, layout.out(B, ANN), envelope(7)), *trip.hear(0, layout.out(A, ANN), envelope(5))]
+    given += [*trip.hear(0, layout.out(A, ANN), envelope(7)), *trip.hear(1, layout.out(B, ANN), envelope(5))]
+    assert [each.publication.sequence for each in given if isinstance(each, Deliver)] == [7, 5]
+
+
+def test_a_target_that_refuses_is_left_without_a_trace() -> None:
+    trip = moving()
+    trip.arrive(1)
+    effects = trip.say(1, Answer(answer="refused", name="w", problem="not you"))
+    assert any(isinstance(effect, Stayed) and "refuses w" in effect.problem for effect in effects)
+    assert CloseLeg(leg=1, forget=True) in effects
+    assert trip.records[B][-1] == b""
+    assert trip.journey(A) == Journey(incarnation="life 1")
+    assert trip.answers[-1][0] == "stayed"
+
+
+def test_a_target_that_was_there_and_is_gone_is_tidied_up_when_it_is_back() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.happen(1, ConnectionLost())
+    trip.wait(MOVE_S)
+    assert trip.roles() == {"A": "HOME", "B": "ERASING"}
+    trip.happen(1, Connected(resumed=True))
+    assert trip.records[B][-1] == b""
+    assert trip.roles() == {"A": "HOME"}
+
+
+def test_if_the_old_broker_is_away_whoever_is_in_reach_is_enough() -> None:
+    trip = moving()
+    trip.happen(0, ConnectionLost())
+    trip.arrive(1)
+    trip.establish(1, partly=True)
+    assert trip.roles() == {"A": "OLD", "B": "HOME"}
+    trip.wait(LINGER_S)
+    assert trip.roles() == {"B": "HOME"}
+    assert trip.core.counts["given up"] == 1
+
+
+def test_a_second_order_waits_for_no_move_and_is_answered() -> None:
+    trip = moving()
+    trip.order(order(session="t", to=C))
+    assert trip.answers[-1] == ("stayed", "a move is under way already")
+
+
+def test_if_nobody_serves_it_the_next_of_the_roster_is_tried() -> None:
+    trip = served()
+    trip.happen(0, ConnectionLost())
+    trip.wait(FAILOVER_S)
+    assert trip.roles()["A"] == "HOME"
+    assert "TARGET" in trip.roles().values()
+
+
+def test_subscriptions_that_change_during_a_move_change_at_both() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.handle(WishAdded(name="v", wish=Wish(topics="b/#")))
+    trip.wait(1.0)
+    assert all(b'"v"' in trip.records[gateway][-1] for gateway in (A, B))
+    trip.handle(WishRemoved(name="v"))
+    trip.wait(1.0)
+    assert all(b'"v"' not in trip.records[gateway][-1] for gateway in (A, B))
+
+
+def test_without_any_subscription_it_goes_at_once() -> None:
+    trip = Trip(wishes={})
+    trip.core.home.gateway = A  # it has no reason to look for one
+    trip.order(order())
+    trip.happen(1, Connected(resumed=False))
+    assert trip.roles() == {"B": "HOME"}
+
+
+# ---- a later life --------------------------------------------------------------------------------------------------
+
+
+def test_one_that_was_moving_stays_and_leaves_the_other() -> None:
+    trip = Trip(found(moving_to="B"))
+    assert trip.roles() == {"A": "HOME", "B": "OLD"}
+    assert trip.journey(A) == Journey(incarnation="life 1", moving_to="B")
+    trip.establish(0)
+    trip.arrive(1, found(moved_from="A"))
+    assert trip.journey(B) == Journey(incarnation="life 1", leaving_to="A")
+    trip.say(1, Answer(answer="ended"))
+    assert trip.roles() == {"A": "HOME"}
+    assert trip.journey(A) == Journey(incarnation="life 1")
+
+
+def test_one_that_had_arrived_goes_where_it_was_served() -> None:
+    trip = Trip(found(leaving_to="B"))
+    assert trip.roles() == {"A": "WAITING", "B": "TARGET"}
+    assert trip.records[A] == []
+    trip.arrive(1, found(moved_from="A"))
+    trip.establish(1, partly=True)
+    assert trip.roles() == {"A": "OLD", "B": "HOME"}
+
+
+def test_one_that_had_moved_on_follows_its_own_word() -> None:
+    trip = Trip(found(moved_to="B"))
+    trip.arrive(1, found(moved_to="C"))
+    assert trip.roles() == {"A": "WAITING", "C": "TARGET"}
+    trip.arrive(2, found())
+    trip.establish(2)
+    assert trip.roles()["C"] == "HOME"
+
+
+def test_if_that_broker_is_not_there_it_is_served_here_and_leaves_it_later() -> None:
+    trip = Trip(found(moved_to="B"))
+    trip.wait(REACH_S)
+    assert trip.roles() == {"A": "HOME", "B": "OLD"}
+    trip.establish(0)
+    trip.arrive(1, found())
+    assert trip.journey(B) == Journey(incarnation="life 1", leaving_to="A")
+
+
+def test_one_that_comes_back_at_the_target_leaves_the_other() -> None:
+    trip = Trip(found(moved_from="A"), at=B)
+    assert trip.roles() == {"B": "HOME", "A": "OLD"}
+    trip.arrive(1, found(moved_to="B"))  # there is nothing to leave
+    assert trip.roles() == {"B": "HOME"}
+    assert trip.journey(B) == Journey(incarnation="life 1")
+
+
+def test_a_word_about_a_broker_that_is_in_no_roster_is_not_followed() -> None:
+    trip = Trip(found(moved_to="D"))
+    assert trip.roles() == {"A": "HOME"}
+    assert trip.core.home.core.state is State.ASKING
+
+
+# ---- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_closed_it_leaves_all_brokers() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.handle(CloseRequested())
+    effects = [*trip.say(0, Answer(answer="ended", name="w")), *trip.say(1, Answer(answer="ended", name="w"))]
+    assert effects[-1] == Finished()
+    assert trip.records[A][-1] == trip.records[B][-1] == b""
+    assert not trip.core.legs
+
+
+def test_what_happens_to_a_leg_that_was_given_up_is_nobodys() -> None:
+    trip = served()
+    assert trip.happen(9, ConnectionLost()) == []
+    assert trip.roles() == {"A": "HOME"}
