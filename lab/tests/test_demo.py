@@ -111,3 +111,24 @@ def test_soft_links_spare_pure_forwards_and_lose_nothing() -> None:
 def test_waiting_for_what_never_comes_says_what_it_was() -> None:
     with pytest.raises(TimeoutError, match="the moon is blue"):
         asyncio.run(wait_for(lambda: False, "the moon is blue", 0.05))
+
+
+def test_a_broker_of_the_demonstration_is_drained_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    async def drained() -> dict[str, object]:
+        told: list[str] = []
+        async with running_demo(1, told.append) as demo:
+            (command,) = (text.partition(": mqloom ")[2].split() for text in told if "mqloom drain" in text)
+            draining = asyncio.create_task(asyncio.to_thread(main, command))
+            while not draining.done():
+                demo.publish_one(asyncio.get_running_loop().time())
+                await asyncio.sleep(0.02)
+            assert draining.result() == 0
+            with contextlib.suppress(TimeoutError):
+                await wait_for(demo.is_settled, "everything has arrived", 5)
+            assert sum(each.gateway == "HUB" for each in demo.subscribers) == 4
+            assert all(each.at != "HUB" for each in demo.subscribers)
+            return demo.verdict()
+
+    verdict = asyncio.run(drained())
+    assert "HUB has no clients any more: 4 clients moved" in capsys.readouterr().out
+    assert (verdict["lost"], verdict["duplicated"], verdict["unasked"]) == (0, 0, 0)

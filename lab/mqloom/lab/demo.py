@@ -18,7 +18,7 @@ from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
 from mqloom.gateway.interfaces import BrokerAddress
-from mqloom.gateway.key_file import ORDER_KIND, new_key, write_keys
+from mqloom.gateway.key_file import ORDER_KIND, new_key, order_keys_in, write_keys
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
 from mqloom.lab.stocks import SYMBOLS, Market, interest
@@ -165,9 +165,12 @@ async def running_demo(
         path = folder / "federation.toml"
         path.write_text(_federation(strategy), encoding="utf-8")
         write_keys(folder / KEYS, [new_key("sending"), new_key("sending", ORDER_KIND)], is_new=True)
+        keys = order_keys_in(folder / KEYS)
+        assert keys is not None
         federation = load_federation(path)
         tell("starting five embedded brokers and their gateways")
         tell(f"while it runs, their links are shown by: mqloom overlay show -c {path}")
+        tell(f"and the clients of a broker sent to the others by: mqloom drain HUB -c {path}")
         gateways = {GatewayId(name): build_driver(federation, GatewayId(name)) for name in BROKERS}
         await stack.enter_async_context(_running(list(gateways.values())))
         tell("waiting for the links between them")
@@ -184,14 +187,11 @@ async def running_demo(
         for index in range(SUBSCRIBERS):
             gateway = GatewayId(BROKERS[index % len(BROKERS)])
             wanted = interest(randomness, COMPANIES)
-            subscriber = DemoSubscriber(f"subscriber-{index}", gateway, addresses[gateway], wanted)
-            subscriber.open()
-            subscribers.append(subscriber)
+            name = f"subscriber-{index}"
+            subscribers.append(DemoSubscriber(name, gateway, addresses[gateway], wanted, keys.public))
         stack.push_async_callback(_close_all, subscribers)
         tell(f"waiting until {SUBSCRIBERS} content subscriptions are established everywhere")
-        await wait_for(
-            lambda: all(each.established.is_set() for each in subscribers), "every subscription is established", 30
-        )
+        await wait_for(lambda: all(each.is_served for each in subscribers), "every subscription is established", 30)
         publishers = []
         for name in PUBLISHERS_AT:
             publisher = DemoPublisher(f"publisher-{name}", addresses[GatewayId(name)])

@@ -4,17 +4,16 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from mqloom.client import vocabulary as client
-from mqloom.client.states import State
-from mqloom.client.subscriber import Subscriber
-from mqloom.core import layout
-from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.ids import GatewayId
+from mqloom.core.publication import Publication
 from mqloom.core.records import Wish
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
+from mqloom.core.signatures import PublicKey
+from mqloom.gateway.drivers.mqtt import ConnectionPlan
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.lab.demo_travellers import DemoTraveller
 from mqloom.lab.stocks import Interest, Quote
 
 TOPICS = "stocks/#"
@@ -22,72 +21,37 @@ logger = logging.getLogger(__name__)
 
 
 class DemoSubscriber:
-    """A client of one broker with one content subscription; counts what it receives, by the quotes' ids."""
+    """A client with one content subscription; counts what it receives, by the quotes' ids. It can be moved."""
 
-    def __init__(self, name: str, gateway: GatewayId, address: BrokerAddress, interest: Interest) -> None:
+    def __init__(
+        self, name: str, gateway: GatewayId, address: BrokerAddress, interest: Interest, keys: Sequence[PublicKey]
+    ) -> None:
         self.interest = interest
         self.gateway = gateway
         self.received: Counter[int] = Counter()
         self.received_at: dict[int, float] = {}
         self._loop = asyncio.get_running_loop()
-        self._core = Subscriber(ClientId(name), {"quotes": Wish(topics=TOPICS, where=interest.where)}, gateway=gateway)
-        self.established = asyncio.Event()
-        self._finished = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        plan = ConnectionPlan(
-            address=address,
-            client_id=name,
-            clean_session=True,
-            # All of them at once: what the core asks for later is there already.
-            subscriptions=[
-                TopicSubscription(layout.control(gateway, ClientId(name)), 1),
-                TopicSubscription(layout.out(gateway, ClientId(name)), 1),
-                TopicSubscription(layout.status(gateway), 1),
-            ],
-            on_messages=self._received,
-            on_up=lambda: self._handle(client.Connected()),
-            on_down=lambda problem: self._handle(client.ConnectionLost(problem=problem)),
-        )
-        self._connection = make_connection(plan, logging.LoggerAdapter(logger, {"gateway": name}))
+        wishes = {"quotes": Wish(topics=TOPICS, where=interest.where)}
+        self._traveller = DemoTraveller(name, address, wishes, keys, self._delivered)
 
-    def open(self) -> None:
-        """Begin."""
-        self._connection.open()
+    @property
+    def is_served(self) -> bool:
+        """Whether its subscription is established, at one broker."""
+        return self._traveller.is_served
+
+    @property
+    def at(self) -> GatewayId:
+        """At whose broker it is now."""
+        return self._traveller.at or self.gateway
 
     async def close(self) -> None:
         """Take the subscription back, and leave."""
-        self._handle(client.CloseRequested())
-        await asyncio.wait_for(self._finished.wait(), 5)
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._connection.close()
+        await self._traveller.close()
 
-    def _received(self, batch: list[Received]) -> None:
-        for message in batch:
-            if self._core.state is State.OFFLINE:
-                # A retained status may overtake the broker's confirmation of our subscriptions.
-                self._handle(client.Connected())
-            self._handle(client.MessageReceived(topic=message.topic, payload=message.payload))
-
-    def _handle(self, event: client.Event) -> None:
-        if isinstance(event, client.Connected) and self._core.state is not State.OFFLINE:
-            return
-        for effect in self._core.handle(event, self._loop.time()):
-            match effect:
-                case client.Publish():
-                    self._connection.publish(effect.topic, effect.payload, effect.qos, retain=effect.retain)
-                case client.Deliver():
-                    number = json.loads(effect.publication.payload)["id"]
-                    self.received[number] += 1
-                    self.received_at.setdefault(number, self._loop.time())
-                case client.WakeAt():
-                    if self._timer is not None:
-                        self._timer.cancel()
-                    self._timer = self._loop.call_at(effect.at, self._handle, client.Woke())
-                case client.Finished() | client.Failed():
-                    self._finished.set()
-        if self._core.state is State.SERVED:
-            self.established.set()
+    def _delivered(self, publication: Publication) -> None:
+        number = json.loads(publication.payload)["id"]
+        self.received[number] += 1
+        self.received_at.setdefault(number, self._loop.time())
 
 
 class DemoPublisher:
