@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field
 
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
-from mqloom.core.limits import PAYLOAD_BYTES_MAX
+from mqloom.core.limits import HOST_LENGTH_MAX, ID_LENGTH_MAX, PAYLOAD_BYTES_MAX
 from mqloom.core.orders import RosterBroker
 from mqloom.core.tls import TlsFiles
 from mqloom.core.topics import encode_id
@@ -27,7 +27,7 @@ Text = Annotated[str, Meta(min_length=1)]
 class FederationTable(Struct, frozen=True, kw_only=True):
     """[federation]: what holds for all gateways."""
 
-    name: Text
+    name: Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
     data: Annotated[list[str], Meta(min_length=1)]
     matcher: str = "content"
     overlay: str = "tree"
@@ -69,7 +69,7 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     overlay_settings: dict[str, object] = field(default_factory=dict)
     metrics_port: PortOrNone = 0
     metrics_host: Text = "127.0.0.1"
-    client_host: str = ""
+    client_host: Annotated[str, Meta(max_length=HOST_LENGTH_MAX)] = ""
     client_port: PortOrNone = 0
     client_tls: Literal["same", "on", "off"] = "same"
 
