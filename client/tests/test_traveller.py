@@ -6,7 +6,7 @@ import pytest
 
 from mqloom.client.journey import Journey, journey_in, record_of
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
-from mqloom.client.limits import FAILOVER_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.states import State
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
@@ -366,10 +366,18 @@ def test_closed_it_leaves_all_brokers() -> None:
     trip = moving()
     trip.arrive(1)
     trip.handle(CloseRequested())
-    effects = [*trip.say(0, Answer(answer="ended", name="w")), *trip.say(1, Answer(answer="ended", name="w"))]
-    assert effects[-1] == Finished()
+    assert trip.roles() == {"A": "HOME"}
+    assert trip.say(0, Answer(answer="ended", name="w"))[-1] == Finished()
     assert trip.records[A][-1] == trip.records[B][-1] == b""
     assert not trip.core.legs
+
+
+def test_closed_it_waits_a_little_for_a_broker_that_is_not_there() -> None:
+    trip = Trip(found(moving_to="B"))
+    trip.handle(CloseRequested())
+    trip.say(0, Answer(answer="ended", name="w"))
+    assert trip.roles() == {"B": "ERASING"}
+    assert trip.wait(CLOSE_S)[-1] == Finished()
 
 
 def test_what_happens_to_a_leg_that_was_given_up_is_nobodys() -> None:

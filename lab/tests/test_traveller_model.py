@@ -97,7 +97,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("lasts_s", [0.5, 8.0])
+@pytest.mark.parametrize("lasts_s", [0.5, pytest.param(8.0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("step", STEPS)
 def test_whatever_fails_at_whichever_step_the_promise_holds_and_one_session_is_left(

@@ -55,6 +55,8 @@ class Leg:
     role: Role
     gateway: GatewayId | None = None
     is_up: bool = False
+    is_leaving: bool = False
+    """Whether its core has been told to leave."""
     was_up: bool = False
     unserved_since: float | None = None
     """Of the leg at home: since when it does without its broker, or without the gateway."""

@@ -118,9 +118,9 @@ class Subscriber:
         return self.state is State.SERVED and (partly or self._wishes.are_complete())
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether it is known what an earlier life has left, and nobody has said yet what comes of it."""
-        return self.state is State.READING and not self._record.reads
+    def has_read(self) -> bool:
+        """Whether it is known what an earlier life has left."""
+        return not self._record.reads
 
     @property
     def refused(self) -> list[str]:

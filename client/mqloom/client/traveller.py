@@ -45,7 +45,7 @@ from mqloom.client.legs import (
     TravelEffect,
     TravelEvent,
 )
-from mqloom.client.limits import FAILOVER_S, LEASE_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.limits import CLOSE_S, FAILOVER_S, LEASE_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.states import State
 from mqloom.client.subscriber import Subscriber, Travel
 from mqloom.client.vocabulary import (
@@ -116,6 +116,7 @@ class Traveller:
         self._numbers = count(HOME_LEG)
         self._legs: dict[int, Leg] = {}
         self._order: MoveOrder | None = None
+        self._errands: set[str] = set()
         self._told: dict[str, Answer] = {}  # what the user knows of each subscription
         self._is_closing = False
         self._wake_at: float | None = None
@@ -315,8 +316,11 @@ class Traveller:
             self._effects.append(ForLeg(leg=target.number, effect=Subscribe(topic=layout.roster(), qos=1)))
         if self._order is not None:
             self._answer(old, self._order, "arrived")
-        if old.core.state is not State.CLOSED:
-            self._give(old, LeaveRequested(to=target.gateway or ""), now)
+        self._leave(old, now)
+
+    def _leave(self, old: Leg, now: float) -> None:
+        old.is_leaving = True
+        self._give(old, LeaveRequested(to=self.home.gateway or ""), now)
 
     def _stay(self, problem: str, now: float) -> None:
         """The target does not serve us: delete what we wrote there, and be served as ever."""
@@ -358,8 +362,10 @@ class Traveller:
         if self._order is not None:
             self._answer(old, self._order, "moved")
             self._order = None
-        if not self._is_closing:
-            self._give(self.home, Proceed(journey=Journey(incarnation=self._incarnation)), now)
+        others = [leg.gateway or "" for leg in self._legs.values() if leg.role is Role.OLD and leg is not old]
+        if not self._is_closing and self.home.role is Role.HOME:
+            journey = Journey(incarnation=self._incarnation, moved_from=others[0] if others else "")
+            self._give(self.home, Proceed(journey=journey), now)
 
     def _answer(self, leg: Leg, order: MoveOrder, answer: str, problem: str = "") -> None:
         told = OrderAnswer(session=order.session, answer=answer, problem=problem)  # type: ignore[arg-type]
@@ -374,6 +380,8 @@ class Traveller:
         """Go on with what an earlier life of ours has left at a broker."""
         left = Journey() if found is None else found
         if leg.role is Role.OLD:
+            for errand in (left.moving_to, left.leaving_to, left.moved_to, left.moved_from):
+                self._run_errand(errand, now)
             if found is None or left.moved_to:  # there is nothing to leave
                 self._left(leg, now)
                 self._drop(leg, forget=True)
@@ -384,13 +392,19 @@ class Traveller:
                 self._go_onward(leg, GatewayId(onward), is_done=bool(left.moved_to), now=now)
                 return
             errand = left.moving_to or left.moved_from
-            if self._knows(errand):
+            if self._knows(errand) and errand not in self._errands:
                 journey = Journey(incarnation=self._incarnation, moving_to=left.moving_to, moved_from=left.moved_from)
                 self._give(leg, Proceed(journey=journey), now)
-                self._open(Role.OLD, GatewayId(errand), Journey(incarnation=self._incarnation), now + LINGER_S)
+                self._run_errand(errand, now)
                 return
         source = "" if leg.role is Role.HOME else self.home.gateway or ""
         self._give(leg, Proceed(journey=Journey(incarnation=self._incarnation, moved_from=source)), now)
+
+    def _run_errand(self, gateway: str, now: float) -> None:
+        """Leave a broker where an earlier life may have a session; in one life, once."""
+        if self._knows(gateway) and gateway not in self._errands:
+            self._errands.add(gateway)
+            self._open(Role.OLD, GatewayId(gateway), Journey(incarnation=self._incarnation), now + LINGER_S)
 
     def _go_onward(self, leg: Leg, to: GatewayId, *, is_done: bool, now: float) -> None:
         """An earlier life was served elsewhere: we are, too, if that is there."""
@@ -418,8 +432,8 @@ class Traveller:
                 self._arrive(target, now)
         elif not self._is_closing and self.home.core.is_served(partly=True):
             for leg in list(self._legs.values()):
-                if leg.role is Role.OLD and leg.core.is_waiting:
-                    self._give(leg, LeaveRequested(to=self.home.gateway or ""), now)
+                if leg.role is Role.OLD and not leg.is_leaving and leg.core.has_read:
+                    self._leave(leg, now)
 
     def _look_at_home(self, now: float) -> None:
         home = None if self._is_closing else self.home
@@ -471,14 +485,16 @@ class Traveller:
         self._move(to, now, now + MOVE_S)
 
     def _close(self, now: float) -> None:
-        """The user has had enough: leave all brokers."""
+        """The user has had enough: leave all brokers; one that is not there is waited for no longer than CLOSE_S."""
         self._is_closing = True
         self._order = None
         for leg in list(self._legs.values()):
-            leg.role = Role.ERASING if leg.role is Role.TARGET else leg.role
-            self._give(leg, CloseRequested(), now)
-        if not self._legs:
-            self._effects.append(Finished())
+            if leg.role in (Role.HOME, Role.WAITING):
+                self._give(leg, CloseRequested(), now)
+            elif leg.is_up:
+                self._erase(leg)
+            else:
+                leg.role, leg.end_by = Role.ERASING, now + CLOSE_S
 
     def _note(self, text: str) -> None:
         self._effects.append(Note(text=text))

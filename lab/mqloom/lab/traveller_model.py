@@ -158,7 +158,7 @@ class TravellerModel:
     def close(self) -> None:
         """The user has had enough; what an earlier life has written is deleted only by one that is served."""
         self._is_closing = True
-        is_served = self._is_running and self.core.legs and self.core.home.core.state is State.SERVED
+        is_served = self._is_running and len(self.core.legs) == 1 and self.core.home.core.state is State.SERVED
         if self.life.withdrawn_at is None and is_served:
             self.life.withdrawn_at = self._clock.now
             self.life.under_way = self._look.under_way()
