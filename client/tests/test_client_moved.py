@@ -60,13 +60,15 @@ class Town:
         self.brokers: dict[GatewayId, subprocess.Popen[bytes]] = {}
         self._clients: list[paho.Client] = []
 
-    def client(self, at: GatewayId = WEST, **options: Any) -> tuple[Client, "queue.Queue[MQTTMessage]"]:
+    def client(self, at: GatewayId = WEST, will: str = "", **options: Any) -> tuple[Client, "queue.Queue[MQTTMessage]"]:
         """Return a client that is served there, and what comes to it."""
         established = threading.Event()
         came: queue.Queue[MQTTMessage] = queue.Queue()
         client = Client(CallbackAPIVersion.VERSION2, **({"federation": self.federation} | options))
         client.on_message = lambda _c, _u, message: came.put(message)
         client.on_established = lambda *_: established.set()
+        if will:
+            client.will_set(will)
         client.connect(HOST, self.ports[at])
         client.loop_start()
         client.subscribe("stocks/#", 1)
@@ -189,13 +191,19 @@ def test_moved_there_and_back_it_misses_nothing_and_gets_nothing_twice(
 
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_no_session_is_left_behind_and_none_at_the_end_unless_it_is_to_be_kept(town: Town, is_kept: bool) -> None:
-    client, _ = town.client(client_id="one", clean_session=not is_kept)
+    wills: list[str] = []
+    for at in (WEST, EAST):
+        watcher = town._publisher(at)
+        watcher.on_message = lambda _c, _u, message: wills.append(message.topic)
+        watcher.subscribe("wills/#")
+    client, _ = town.client(client_id="one", clean_session=not is_kept, will="wills/one")
     assert town.migrate("one", EAST) == 0
     until(lambda: client._port == town.ports[EAST] and client.is_connected(), "the connection has moved, too")
     until(lambda: not town.has_session(WEST, "one"), "the old broker has forgotten it")
     client.disconnect()
     client.loop_stop()
     until(lambda: town.has_session(EAST, "one") == is_kept, "as the application wants it")
+    assert wills == []
 
 
 def test_what_is_subscribed_to_at_one_broker_is_so_at_the_next(town: Town) -> None:

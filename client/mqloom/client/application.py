@@ -41,7 +41,7 @@ class Application(Movable, Protocol):
         """Leave out what was ordered and not sent."""
         ...
 
-    def wake(self) -> None:
+    def wake(self, *, from_background: bool = False) -> None:
         """Let the loop take a turn."""
         ...
 

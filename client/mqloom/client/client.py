@@ -18,7 +18,7 @@ from mqloom.client.receipts import PACKET_IDS
 from mqloom.client.shim import Shim
 from mqloom.client.vocabulary import WishAdded, WishRemoved
 from mqloom.client.wanted import Wanted
-from mqloom.client.ways import Identity, forget_soon
+from mqloom.client.ways import Identity, forget_at_the_end
 from mqloom.client.wired import Address, Wired
 from mqloom.core.errors import LocalError
 from mqloom.core.limits import RECORD_SUBSCRIPTIONS_MAX
@@ -197,7 +197,7 @@ class Client(Wired):
         result = super().disconnect(reasoncode, properties)
         if self._was_kept is False:  # but was, to be moved
             self._was_kept = None
-            forget_soon(self.leg_address, self.leg_identity)
+            forget_at_the_end(self.leg_address, self.leg_identity, lambda: self._sock is None)
         return result
 
     def ack(self, mid: int, qos: int) -> MQTTErrorCode:

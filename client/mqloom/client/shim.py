@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
@@ -112,7 +113,7 @@ class Shim:
     def _happened(self, leg: int, event: Connected | ConnectionLost | MessageReceived, packet: int) -> None:
         """Something happened on a leg in the background, whose thread this is."""
         self._events.append((leg, event, packet))
-        self._application.wake()
+        self._application.wake(from_background=True)
 
     def acknowledge(self, number: int) -> MQTTErrorCode:
         """The application has taken a publication of QoS 1."""
@@ -136,7 +137,9 @@ class Shim:
             for effect in core.handle(CloseRequested(), time.monotonic()):
                 leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
                 if isinstance(order, Publish) and leg == self._ways.own:
-                    self._application.publish_ours(order)
+                    # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
+                    # closed already, may not get to read that, and publishes our last will.
+                    self._application.publish_ours(replace(order, qos=0))
                 elif isinstance(order, Publish):
                     self._ways.order(leg, order)
             self._wake_at = None
@@ -357,9 +360,9 @@ class Shim:
         if wanted is None:
             return
         logger.error("%s: subscription to %r: %s", self.client, name, problem)
+        self._application.tell_refused(wanted.wish, problem)  # first: who waits for the other then knows why
         for mid, codes in self.table.subscribing.answer(name, REFUSED):
             self._application.pretend_suback(mid, codes)
-        self._application.tell_refused(wanted.wish, problem)
 
 
 def _handled(core: Subscriber | Traveller, leg: int | None, event: Event) -> Sequence[Effect | TravelEffect]:

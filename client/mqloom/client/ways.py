@@ -237,13 +237,13 @@ class Ways:
         if self._closing is None:  # what is under way there is still to come
             self._others[was_number] = _begun(Background(was_number, before, identity, self._tell))
         elif self._closing:
-            forget_soon(before, identity)
+            _in_background(forget_session, before, identity)
         self._closing = None
 
 
-def forget_session(address: Address, identity: Identity) -> None:
-    """Make a broker forget our session, by connecting once without one; tries for FORGET_S."""
-    deadline = time.monotonic() + FORGET_S
+def forget_session(address: Address, identity: Identity, for_s: float = FORGET_S) -> None:
+    """Make a broker forget our session, by connecting once without one; tries for so long."""
+    deadline = time.monotonic() + for_s
     while time.monotonic() < deadline:
         if _connect_clean(address, identity):
             return
@@ -251,9 +251,19 @@ def forget_session(address: Address, identity: Identity) -> None:
     logger.warning("the session of %s at %s:%d could not be ended", identity.client_id, address.host, address.port)
 
 
-def forget_soon(address: Address, identity: Identity) -> None:
-    """Make a broker forget our session, in the background."""
-    _in_background(forget_session, address, identity)
+def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:
+    """Make a broker forget our session once our connection is gone: before, it would publish our last will.
+
+    The program waits for that when it ends, for LEAVE_S and CONNECT_S at most.
+    """
+
+    def forget() -> None:
+        deadline = time.monotonic() + LEAVE_S
+        while not is_gone() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        forget_session(address, identity, CONNECT_S)
+
+    threading.Thread(target=forget, name="mqloom-leave").start()
 
 
 def _connect_clean(address: Address, identity: Identity) -> bool:

@@ -16,6 +16,7 @@ pair of sockets by which its loop is woken. paho's own tests, run with this clas
 """
 
 import contextlib
+import select
 import ssl
 import threading
 import time
@@ -43,6 +44,9 @@ LOOK_AGAIN_S: Final = 0.02
 _LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT_CS_DISCONNECTED)
 
 DISCONNECT: Final = b"\xe0\0"
+
+GOODBYE_S: Final = 0.5
+"""How long a broker that we leave may take to close the connection; then we close it."""
 
 FAILURE: Final = 0x80
 """Codes of a SUBACK from here on say no."""
@@ -264,20 +268,23 @@ class Wired(PahoClient):
             self._listener.turn()
             self._pump()
 
-    def wake(self) -> None:
-        """Let the loop take a turn soon; any thread may call this."""
+    def wake(self, *, from_background: bool = False) -> None:
+        """Let the loop take a turn soon; any thread may call this.
+
+        A loop of the program's own is told so by its callback, but not from a thread of which it cannot know.
+        """
         if self._sockpairW is not None:
             with contextlib.suppress(OSError):  # full, so that it will wake anyway; or closed
                 self._sockpairW.send(b"0")
-        self._call_socket_register_write()
+        if not from_background:
+            self._call_socket_register_write()
 
     def go_to(self, address: Address) -> None:
         """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
         is_open = self._sock is not None
         if self._sock is not None:
             super().loop_write()
-            with contextlib.suppress(OSError):
-                self._sock.send(DISCONNECT)
+            _say_goodbye(self._sock)
             self._sock_close()
         self._forget_ours()
         self._host, self._port = address.host, address.port
@@ -317,6 +324,21 @@ class Wired(PahoClient):
             handle()
         finally:
             self._in_packet = came
+
+
+def _say_goodbye(sock: Any) -> None:
+    """Send DISCONNECT, and read until the broker has closed, for GOODBYE_S at most.
+
+    A socket that is closed with something unread is reset: the broker may not get to read the DISCONNECT then, and
+    publishes our last will.
+    """
+    deadline = time.monotonic() + GOODBYE_S
+    with contextlib.suppress(OSError):
+        sock.send(DISCONNECT)
+        while (remaining := deadline - time.monotonic()) > 0:
+            readable, _, _ = select.select([sock], [], [], remaining)
+            if readable and not sock.recv(65_536):
+                return
 
 
 def _mid_of(packet: bytes | bytearray) -> int:
