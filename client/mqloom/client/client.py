@@ -287,7 +287,9 @@ class Client(Wired):
 
     def _subscribe_all(self, wanted: list[Wanted]) -> tuple[MQTTErrorCode, int | None]:
         shim = self._in_federation("subscribe(where=)")
-        if self._sock is None:
+        with self._exchange:
+            is_away = self._sock is None
+        if is_away:
             return MQTTErrorCode.MQTT_ERR_NO_CONN, None
         named = [(wish_name(each.wish), each) for each in wanted]
         new = sum(shim.table.get(name) is None for name, _ in named)

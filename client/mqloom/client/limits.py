@@ -53,6 +53,10 @@ HELD_S: Final = 1.0
 LEAVE_S: Final = 2.0
 """How long the last publications are waited for before the connection is closed anyway."""
 
+HAND_OVER_S: Final = 5.0
+"""How long a broker that we leave may take to acknowledge what the application has published there; then it goes to the
+next broker, too."""
+
 FORGET_S: Final = 60.0
 """How long a broker that we have left is tried until it has forgotten our session; then its own limit is to do that."""
 

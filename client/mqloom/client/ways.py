@@ -24,7 +24,7 @@ from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
-from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
+from mqloom.client.limits import CONNECT_S, FORGET_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import Address, Wired, kept_session
 
@@ -70,6 +70,15 @@ class Movable(Protocol):
     @property
     def has_unacknowledged(self) -> bool:
         """Whether something that MQLoom has published waits for its acknowledgement, or to be sent."""
+        ...
+
+    def hold(self) -> None:
+        """Let what the application publishes from now on wait for another broker."""
+        ...
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether the broker has acknowledged all that the application published before."""
         ...
 
     def go_to(self, address: Address) -> None:
@@ -169,6 +178,7 @@ class Ways:
         self._home = 0
         self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
         self._take_over_by: float | None = None
+        self._hand_over_by: float | None = None
 
     def __len__(self) -> int:
         return 1 + len(self._others) + len(self._opening)
@@ -215,8 +225,22 @@ class Ways:
             self._opening.clear()
         if self._home != self.own and self._home in self._others:
             is_left = self._closing is not None and not self._application.has_unacknowledged
-            if (is_left or not self._application.is_connected()) and self._is_quiet(self._others[self._home]):
+            if not self._application.is_connected():
+                is_free = True
+            elif is_left:
+                is_free = self._is_handed_over()
+            else:
+                is_free = False
+            if is_free and self._is_quiet(self._others[self._home]):
                 self._take_over()
+
+    def _is_handed_over(self) -> bool:
+        """Whether the application's connection may be exchanged: what it sends meanwhile waits for the next broker."""
+        now = time.monotonic()
+        if self._hand_over_by is None:
+            self._hand_over_by = now + HAND_OVER_S
+        self._application.hold()
+        return self._application.is_handed_over or now >= self._hand_over_by
 
     def _is_quiet(self, other: Background) -> bool:
         """Whether a leg has nothing that it would leave behind; waits for that for LEAVE_S at most."""
@@ -227,7 +251,7 @@ class Ways:
 
     def _take_over(self) -> None:
         """Let the application's own connection go where the leg is that counts."""
-        self._take_over_by = None
+        self._take_over_by = self._hand_over_by = None
         before, was_number = self._application.leg_address, self.own
         other = self._others.pop(self._home)
         other.end()

@@ -18,6 +18,7 @@ pair of sockets by which its loop is woken. paho's own tests, run with this clas
 import contextlib
 import select
 import ssl
+import sys
 import threading
 import time
 from collections import deque
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from paho.mqtt.client import Client as PahoClient
-from paho.mqtt.client import MQTTMessage
+from paho.mqtt.client import MQTTMessage, MQTTMessageInfo, PayloadType
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -47,6 +48,9 @@ DISCONNECT: Final = b"\xe0\0"
 
 GOODBYE_S: Final = 0.5
 """How long a broker that we leave may take to close the connection; then we close it."""
+
+HOLD: Final = -1
+"""So many publications may be in flight while they are held: each waits in paho's queue."""
 
 FAILURE: Final = 0x80
 """Codes of a SUBACK from here on say no."""
@@ -117,6 +121,8 @@ class Wired(PahoClient):
         self._our_subscribes: set[int] = set()
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
+        self._exchange = threading.RLock()  # nobody sends while one connection is exchanged for another
+        self._held_max: int | None = None  # what `max_inflight_messages` was before publications were held
 
     # ---- what MQLoom sends ---------------------------------------------------------------------------------------
 
@@ -171,6 +177,8 @@ class Wired(PahoClient):
             self._listener.connected(resumed=bool(packet[0] & 1))
         result = self._without_callback("_on_connect", super()._handle_connack, self._is_quiet)
         self._is_quiet = False
+        if result == MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self.release()
         self._turn()
         return result
 
@@ -281,6 +289,10 @@ class Wired(PahoClient):
 
     def go_to(self, address: Address) -> None:
         """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
+        with self._exchange:
+            self._go_to(address)
+
+    def _go_to(self, address: Address) -> None:
         is_open = self._sock is not None
         if self._sock is not None:
             super().loop_write()
@@ -298,6 +310,44 @@ class Wired(PahoClient):
         if is_open:
             with contextlib.suppress(OSError):  # then the loop tries again
                 self.reconnect()
+
+    def publish(
+        self,
+        topic: str,
+        payload: PayloadType = None,
+        qos: int = 0,
+        retain: bool = False,
+        properties: Properties | None = None,
+    ) -> MQTTMessageInfo:
+        """Publish as paho does; while the connection is exchanged for one to another broker, wait for that."""
+        if self._listener is None:
+            return super().publish(topic, payload, qos, retain, properties)
+        with self._exchange:
+            return super().publish(topic, payload, qos, retain, properties)
+
+    def hold(self) -> None:
+        """Let what is published from now on at QoS 1 and 2 wait in paho's queue, until another broker has accepted us.
+
+        What is held in that queue is sent in its order; below none in flight nothing is ever sent.
+        """
+        with self._out_message_mutex:
+            if self._held_max is None:
+                self._held_max, self._max_inflight_messages = self._max_inflight_messages, HOLD
+
+    def release(self) -> None:
+        """Send what was held."""
+        with self._out_message_mutex:
+            if self._held_max is not None:
+                bound, self._held_max = self._held_max, None
+                self._max_inflight_messages = bound or sys.maxsize  # 0 is no bound, but not to what is called here
+                with self._in_callback_mutex:  # then it is written by the loop, as paho does it behind a CONNACK
+                    self._update_inflight()
+                self._max_inflight_messages = bound
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether all that was published and is not held is acknowledged."""
+        return self._inflight_messages <= 0
 
     def _forget_ours(self) -> None:
         """What MQLoom has published and was not acknowledged is for one broker: paho must not send it to another."""
