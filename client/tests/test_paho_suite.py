@@ -29,6 +29,8 @@ NEEDS_ANOTHER_BROKER = "paho.mqtt.testing not present."
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """Return the unpacked distribution."""
+    if VERSION.startswith("2.1."):
+        pytest.skip("the certificates in paho's tests of 2.1 have expired: they fail with its own client, too")
     given = os.environ.get("MQLOOM_PAHO_SDIST", "")
     folder = Path(given) if given else tmp_path
     if not given:
