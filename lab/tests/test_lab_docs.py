@@ -14,6 +14,7 @@ from mqloom.lab import command_lab
 from mqloom.lab.catalogue import EXPERIMENTS
 from mqloom.lab.command_lab_exhaust import line, verdict
 from mqloom.lab.exhaust import Report, run_exhaust
+from mqloom.lab.moments import FAULTS, NAME, QUICK_STRIDE, MomentsReport, moments
 from mqloom.lab.small_scope import QUICK
 from mqloom.lab.storm import StormReport, summary
 
@@ -100,12 +101,14 @@ def test_a_storm_that_fails_is_told_as_shown(
 
 
 def test_everything_in_a_small_scope_is_told_as_shown() -> None:
-    *lines, dots, last = shown((ROOT / "docs" / "exhaust.md").read_text("utf-8"), "mqloom lab exhaust")
+    *lines, dots, moved, last = shown((ROOT / "docs" / "exhaust.md").read_text("utf-8"), "mqloom lab exhaust")
     told = [line(run_exhaust(scope)) for scope in QUICK[:2]]
     assert shapes(lines[:2]) == shapes(told)
     assert [text.partition(": ")[0] for text in lines] == [scope.name for scope in QUICK[: len(lines)]]
     complete = Report(scope="s", states=1, transitions=1, rests=1, gateway_states=1, steps=1, is_complete=True)
-    assert (dots, last) == ("...", verdict([complete] * len(QUICK)))
+    count = len(moments()[::QUICK_STRIDE])
+    told_of_moments = line(MomentsReport(scope=NAME, moments=count, runs=count * len(FAULTS)))
+    assert (dots, moved, last) == ("...", told_of_moments, verdict([complete] * (len(QUICK) + 1)))
 
 
 def test_every_paper_that_is_named_is_listed_and_pages_link_to_the_list() -> None:

@@ -48,6 +48,13 @@ class Clock:
         self.at(time, timer)
         return timer
 
+    def run_events(self, number: int) -> None:
+        """Let time pass until so many events have happened since the beginning."""
+        while self._heap and self.events < number:
+            self.now, _, action = heapq.heappop(self._heap)
+            self.events += 1
+            action()
+
     def run(self, until: float) -> None:
         """Let time pass."""
         heap, pop = self._heap, heapq.heappop

@@ -1,4 +1,7 @@
-"""Try everything that can happen to three gateways, a few clients and publications: a crash, a cut, a move."""
+"""Try everything that can happen to three gateways, a few clients and publications: a crash, a cut, a move.
+
+And to a client that is moved between brokers: a fault at every moment.
+"""
 
 import argparse
 import json
@@ -12,6 +15,7 @@ from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
 from mqloom.lab.broken import BROKEN
 from mqloom.lab.exhaust import Report, run_exhaust
+from mqloom.lab.moments import NAME, QUICK_STRIDE, MomentsReport, run_moments
 from mqloom.lab.small_scope import DEEP, QUICK
 
 
@@ -28,19 +32,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Search every scope up to the first finding; 1 if there is one, or if not everything was tried."""
     scopes = [scope for scope in (QUICK + DEEP if arguments.deep else QUICK) if arguments.only in scope.name]
-    if not scopes:
+    has_moments = arguments.only in NAME and arguments.broken is None and arguments.states is None
+    if not scopes and not has_moments:
         hint = "" if arguments.deep else "; --deep has more"
         raise LocalError(f"--only {arguments.only!r}: no scope has this in its name{hint}")
     broken = BROKEN.get(arguments.broken)
-    reports: list[Report] = []
+    reports: list[Report | MomentsReport] = []
     for scope in scopes:
         report = run_exhaust(scope, _tell, broken=broken, states_max=arguments.states)
         reports.append(report)
-        if not arguments.json:
-            sys.stdout.write(f"{line(report)}\n")
-            sys.stdout.flush()
+        _say(report, is_quiet=arguments.json)
         if report.problem is not None:
             break
+    if has_moments and all(report.problem is None for report in reports):
+        reports.append(run_moments(1 if arguments.deep else QUICK_STRIDE, _tell))
+        _say(reports[-1], is_quiet=arguments.json)
     found = next((report for report in reports if report.problem is not None), None)
     ok = all(report.is_complete for report in reports)
     if arguments.json:
@@ -52,8 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if ok else 1
 
 
-def line(report: Report) -> str:
+def _say(report: Report | MomentsReport, *, is_quiet: bool) -> None:
+    if not is_quiet:
+        sys.stdout.write(f"{line(report)}\n")
+        sys.stdout.flush()
+
+
+def line(report: Report | MomentsReport) -> str:
     """Return what is told of a scope."""
+    if isinstance(report, MomentsReport):
+        text = f"{report.scope}: {report.moments:,} moments, {report.runs:,} runs"
+        return text + ("" if report.problem is None else f"\n    FOUND: {report.problem}")
     seen = (
         f"{report.states:,} states, {report.transitions:,} transitions, {report.rests:,} times at rest"
         f" ({report.gateway_states:,} states of single gateways)"
@@ -62,7 +77,7 @@ def line(report: Report) -> str:
     return f"{report.scope}: {seen}{end}" + ("" if report.problem is None else f"\n    FOUND: {report.problem}")
 
 
-def verdict(reports: Sequence[Report]) -> str:
+def verdict(reports: Sequence[Report | MomentsReport]) -> str:
     """Return what is told at the end, of scopes in which nothing was found."""
     cut_short = sum(not report.is_complete for report in reports)
     scopes = f"{len(reports)} scopes" if len(reports) > 1 else "1 scope"
@@ -71,7 +86,7 @@ def verdict(reports: Sequence[Report]) -> str:
     return f"nothing found: {scopes}, tried to the end"
 
 
-def _show(report: Report, file: Path | None, *, is_quiet: bool) -> None:
+def _show(report: Report | MomentsReport, file: Path | None, *, is_quiet: bool) -> None:
     lines = [f"{number:4} {text}" for number, text in enumerate(report.trace, 1)]
     text = "\n".join((f"{report.scope}: {report.problem}", *lines, ""))
     if file is not None:
