@@ -81,7 +81,7 @@ def test_seeds_that_failed_once_do_not_any_more(seed: int) -> None:
     assert run_seed(seed, migrations=False).findings == []
 
 
-@pytest.mark.parametrize("seed", [85, 106, 209, 249, 100_489, 100_696, 100_754, 101_182])
+@pytest.mark.parametrize("seed", [85, 106, 209, 249, 100_489, 100_696, 100_754, 101_182, 201_184])
 def test_seeds_that_failed_with_clients_that_move_do_not_any_more(seed: int) -> None:
     assert draw_plan(seed).migrations
     assert run_seed(seed).findings == []

@@ -22,8 +22,8 @@ A later life begins with a leg, and with what it finds there:
     moved_to B        the same           and if B says that we went on from there, we do
 
 "Completely" is with every gateway; but if the broker that we leave is away itself, with every one in reach.
-What comes by any leg is given out once. As long as there are two, no low-water mark counts (`Seen.holds_floors`): what
-is done by one way may still come by the other.
+What comes by any leg is given out once. As long as there are two, or it is not known yet what an earlier life has left,
+no low-water mark counts (`Seen.holds_floors`): what is done by one way may still come by the other.
 """
 
 from collections import Counter
@@ -160,7 +160,8 @@ class Traveller:
             assert sum(role in (Role.HOME, Role.WAITING) for role in roles) == 1, roles
             assert roles.count(Role.TARGET) <= 1
         assert len(roles) > 1 or self._order is None
-        assert self._seen.holds_floors == (len(roles) > 1)
+        assert self._seen.holds_floors or all(leg.core.has_read for leg in self._legs.values())
+        assert self._seen.holds_floors or len(roles) <= 1
         for leg in self._legs.values():
             leg.core.check()
 
@@ -181,7 +182,7 @@ class Traveller:
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=None if end_by == NEVER else end_by)
         self._legs[leg.number] = leg
-        self._seen.holds_floors = len(self._legs) > 1
+        self._hold_floors()
         return leg
 
     def _open(self, role: Role, gateway: GatewayId, journey: Journey, end_by: float) -> Leg:
@@ -196,8 +197,12 @@ class Traveller:
         """Have nothing to do any more with a broker."""
         del self._legs[leg.number]
         self.counts.update(leg.core.counts)
-        self._seen.holds_floors = len(self._legs) > 1
+        self._hold_floors()
         self._effects.append(CloseLeg(leg=leg.number, forget=forget))
+
+    def _hold_floors(self) -> None:
+        """Let marks count only if there is one way by which anything can come, and this is known."""
+        self._seen.holds_floors = len(self._legs) > 1 or not all(leg.core.has_read for leg in self._legs.values())
 
     def _in_role(self, role: Role) -> Leg | None:
         return next((leg for leg in self._legs.values() if leg.role is role), None)
@@ -500,6 +505,7 @@ class Traveller:
         self._effects.append(Note(text=text))
 
     def _finish(self) -> list[TravelEffect]:
+        self._hold_floors()
         if self._is_closing and not self._legs and Finished() not in self._effects:
             self._effects.append(Finished())
         times = [each for leg in self._legs.values() for each in (leg.wake_at, leg.end_by) if each is not None]

@@ -96,6 +96,7 @@ class TravellerModel:
         self._tell = tell
         self._seen = Seen()
         self._is_closing = False
+        self._has_asked = False
         self._lines: dict[int, _Line] = {}
         self._leaving: list[Endpoint] = []
         self._opening: deque[OpenLeg] = deque()
@@ -159,17 +160,20 @@ class TravellerModel:
         """The user has had enough; what an earlier life has written is deleted only by one that is served."""
         self._is_closing = True
         is_served = self._is_running and len(self.core.legs) == 1 and self.core.home.core.state is State.SERVED
-        if self.life.withdrawn_at is None and is_served:
+        if not is_served or self._has_asked:
+            return
+        self._has_asked = True
+        if self.life.withdrawn_at is None:
             self.life.withdrawn_at = self._clock.now
             self.life.under_way = self._look.under_way()
-            self._happen(CloseRequested())
+        self._happen(CloseRequested())
 
     def kill(self, broker_notice_s: float) -> None:
         """Die without a word, with all that was not kept; `start` begins the next life."""
         if self.is_over or not self._is_running:
             return
         self._tell(self.name, "is killed")
-        for line in self._lines.values():
+        for line in list(self._lines.values()):
             line.endpoint.manner.on_messages = lambda _: None
             line.endpoint.manner.on_down = lambda: None
             line.endpoint.crash(broker_notice_s)
@@ -181,13 +185,13 @@ class TravellerModel:
 
     def vanish(self, broker_notice_s: float) -> None:
         """Lose the connections until `come_back`."""
-        for line in self._lines.values():
+        for line in list(self._lines.values()):
             line.endpoint.vanish(broker_notice_s)
 
     def come_back(self) -> None:
         """Connect again."""
         if not self.is_over and self._is_running:
-            for line in self._lines.values():
+            for line in list(self._lines.values()):
                 line.endpoint.open()
 
     def check(self) -> None:
@@ -199,6 +203,7 @@ class TravellerModel:
 
     def _begin(self) -> None:
         self.incarnations += 1
+        self._has_asked = False
         self._lines.clear()
         self._opening.clear()
         client = ClientId(self.name)
