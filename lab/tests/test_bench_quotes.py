@@ -35,6 +35,11 @@ def test_each_subscriber_wants_about_one_in_a_hundred() -> None:
     assert len(TEN.interests) == 10
 
 
+def test_another_share_can_be_asked_for() -> None:
+    few = Quotes(seed=7, subscribers=3, share=(0.001, 0.004))
+    assert all(0.001 <= len(indices) / QUOTES <= 0.004 for indices in few.wanted)
+
+
 def test_what_is_wanted_is_what_the_filter_language_says() -> None:
     for interest, indices in zip(TEN.interests[:3], TEN.wanted, strict=False):
         where = Filter.parse(interest.where)

@@ -141,6 +141,9 @@ def test_all_are_moved_by_name_and_brought_back(tmp_path: Path) -> None:
             assert crowd.places() == {HUB: 6}
             assert await crowd.command("undrain", EAST, "--bring-back") == 0
             assert crowd.places() == {EAST: 6}
+            await wait_for(lambda: all(len(each.moves) == 3 for each in crowd.travellers), "three moves each", 10)
+        assert all(begin < end for each in crowd.travellers for begin, end in each.moves)
+        assert all(each.overhead_bytes > 0 for each in crowd.travellers)
 
     with federation(tmp_path) as (path, ports):
         asyncio.run(there_and_back(path, ports))

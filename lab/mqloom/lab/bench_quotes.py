@@ -26,9 +26,9 @@ DATA: Final = "stocks/#"
 
 
 class Quotes:
-    """The quotes of one seed, and the interests of so many subscribers."""
+    """The quotes of one seed, and the interests of so many subscribers; `share`: in how much of the quotes, each."""
 
-    def __init__(self, seed: int, subscribers: int) -> None:
+    def __init__(self, seed: int, subscribers: int, share: tuple[float, float] = SHARE) -> None:
         randomness = random.Random(seed)  # noqa: S311 - a workload, not a secret
         market = Market(randomness)
         self.quotes = [market.quote(FIRST_NUMBER + number) for number in range(QUOTES)]
@@ -38,7 +38,7 @@ class Quotes:
         while len(self.interests) < subscribers:
             wish = interest(randomness)
             matching = frozenset(index for index, quote in enumerate(self.quotes) if wish.wants(quote))
-            if SHARE[0] <= len(matching) / QUOTES <= SHARE[1]:
+            if share[0] <= len(matching) / QUOTES <= share[1]:
                 self.interests.append(wish)
                 self.wanted.append(matching)
 

@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,16 +22,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.lab.bench_brokers import MOSQUITTO, chain, start_gateway, start_mosquitto
 from mqloom.lab.bench_link_bytes import link_bytes
-from mqloom.lab.bench_processes import (
-    START_S_MAX,
-    BenchError,
-    Program,
-    Worker,
-    find_mosquitto,
-    free_ports,
-    wait_for_port,
-)
+from mqloom.lab.bench_processes import START_S_MAX, BenchError, Program, Worker, free_ports
 from mqloom.lab.bench_publisher import Done, Order, publish_for
 from mqloom.lab.bench_quotes import DATA, FIRST_NUMBER, Account, Came, Quotes, Sent, account
 from mqloom.lab.bench_subscribers import Report, Wish, subscribe_for
@@ -50,18 +42,6 @@ QUIET_S: Final = 0.5
 QUIET_S_MAX: Final = 20.0
 """A side that is not quiet by then is started anew."""
 
-# What docs/operations.md advises; 0 is no limit. Nothing is restarted here, so nothing need be on disk.
-MOSQUITTO: Final = """\
-listener {port} 127.0.0.1
-allow_anonymous true
-persistence false
-max_queued_messages 0
-max_inflight_messages 4000
-set_tcp_nodelay true
-sys_interval 0
-log_type error
-log_type warning
-"""
 BRIDGE: Final = """
 connection to-{name}
 address 127.0.0.1:{port}
@@ -146,30 +126,16 @@ class Side:
         text = MOSQUITTO.format(port=port)
         if shape.system == "bridge" and place + 1 < shape.brokers:
             text += BRIDGE.format(name=self.names[place + 1], port=self._ports[place + 1], topics=DATA, qos=shape.qos)
-        path = self._folder / f"{name}.conf"
-        path.write_text(text)
-        program = Program(f"mosquitto-{name}", [find_mosquitto(), "-c", str(path)], self._folder)
-        self._stack.callback(program.end)
-        wait_for_port(program, port)
-        return program
+        return start_mosquitto(name, text, port, self._folder, self._stack)
 
     def _gateways(self) -> list[Program]:
         path = self._folder / "federation.toml"
         path.write_text(self._federation())
-        code = "from mqloom.core.command import main; raise SystemExit(main())"
-        programs = []
-        for name in self.names:
-            words = [sys.executable, "-c", code, "gateway", "-c", str(path), "--name", name]
-            programs.append(Program(f"gateway-{name}", words, self._folder))
-            self._stack.callback(programs[-1].end)
-        return programs
+        return [start_gateway(name, path, self._stack) for name in self.names]
 
     def _federation(self) -> str:
-        text = FEDERATION.format(topics=DATA, telemetry_s=self.shape.telemetry_s or 10.0)
-        for name, port in zip(self.names, self._ports, strict=True):
-            text += f'\n[[brokers]]\nid = "{name}"\nport = {port}\n'
-        for pair in itertools.pairwise(self.names):
-            text += f"\n[[links]]\nbetween = {json.dumps(pair)}\n"
+        head = FEDERATION.format(topics=DATA, telemetry_s=self.shape.telemetry_s or 10.0)
+        text = head + chain(dict(zip(self.names, self._ports, strict=True)))
         if self.shape.telemetry_s:
             text += f"\n[plugins.settings.json_lines]\nfile = {json.dumps(str(self._folder / '{gateway}.jsonl'))}\n"
         return text

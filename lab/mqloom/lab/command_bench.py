@@ -1,4 +1,4 @@
-"""Measure, side by side with others, how fast events are matched, and what a federation carries."""
+"""Measure, side by side with others, how fast events are matched, what a federation carries, and what moves cost."""
 
 import argparse
 import contextlib
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.plotting import check_plot
-from mqloom.lab import command_bench_federation
+from mqloom.lab import command_bench_federation, command_bench_migration
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
 from mqloom.lab.bench_view import as_json, view
@@ -56,12 +56,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description=command_bench_federation.__doc__,
     )
     command_bench_federation.configure(federation)
+    migration = benches.add_parser(
+        "migration",
+        help="subscribers that are moved between Mosquittos, in waves and under load",
+        description=command_bench_migration.__doc__,
+    )
+    command_bench_migration.configure(migration)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure; 1 if the engines do not agree on what matches."""
     if arguments.bench == "federation":
         return command_bench_federation.run(arguments)
+    if arguments.bench == "migration":
+        return command_bench_migration.run(arguments)
     from mqloom.plugins.content import Engine  # noqa: PLC0415 - `--help` need not load it
 
     return bench_match(arguments, Engine)

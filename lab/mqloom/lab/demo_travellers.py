@@ -80,8 +80,14 @@ class DemoTraveller:
         self.name = name
         self.moved: list[tuple[str, str]] = []
         self.stayed: list[str] = []
+        self.moves: list[tuple[float, float]] = []
+        """When it was on its way: from the order to the end of the other connection, by the loop's clock."""
+        self.overhead_bytes = 0
+        """Topics and payloads of all that it sent, and of what came and was not given out."""
         self.is_over = asyncio.Event()
         self._on_deliver = on_deliver
+        self._delivered = 0
+        self._moving_since: float | None = None
         self._loop = asyncio.get_running_loop()
         self._lines: dict[int, _Line] = {}
         self._opening: deque[OpenLeg] = deque()
@@ -153,7 +159,10 @@ class DemoTraveller:
         for each in messages:
             if self._lines.get(leg) is line:
                 event = MessageReceived(topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain)
+                delivered = self._delivered
                 self._happen(OnLeg(leg=leg, event=event))
+                if self._delivered == delivered:
+                    self.overhead_bytes += len(each.topic) + len(each.payload)
 
     def _happen(self, event: TravelEvent) -> None:
         for effect in self._core.handle(event, self._loop.time()):
@@ -165,6 +174,7 @@ class DemoTraveller:
     def _carry_out(self, effect: TravelEffect) -> None:
         match effect:
             case Deliver():
+                self._delivered += 1
                 self._on_deliver(effect.publication)
             case ForLeg() | OpenLeg() | CloseLeg():
                 self._carry_out_on_leg(effect)
@@ -182,9 +192,14 @@ class DemoTraveller:
     def _carry_out_on_leg(self, effect: ForLeg | OpenLeg | CloseLeg) -> None:
         line = self._lines.get(effect.leg)
         if isinstance(effect, OpenLeg):
+            self._moving_since = self._loop.time()
             self._opening.append(effect)
-        elif line is not None and isinstance(effect, CloseLeg):
-            line.is_closing, line.forgets = True, effect.forget
+        elif isinstance(effect, CloseLeg):
+            if self._moving_since is not None:
+                self.moves.append((self._moving_since, self._loop.time()))
+                self._moving_since = None
+            if line is not None:
+                line.is_closing, line.forgets = True, effect.forget
         elif line is not None and isinstance(effect, ForLeg):
             self._send(line, effect.effect)
 
@@ -196,6 +211,7 @@ class DemoTraveller:
                 line.subscriptions = [*known, TopicSubscription(effect.topic, effect.qos)]
                 line.connection.resubscribe(line.subscriptions)
             return
+        self.overhead_bytes += len(effect.topic) + len(effect.payload)
         then = None
         if effect.qos:
             line.unacknowledged += 1
