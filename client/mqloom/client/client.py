@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, CleanStartOption, MQTTMessage
 from paho.mqtt.client import Client as PahoClient
-from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, LogLevel, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -12,13 +12,13 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from mqloom.client.application import Stats
 from mqloom.client.asking import QOS_MAX, Topics, asked, check_same_place, wish_of
+from mqloom.client.farewells import Identity, forget_at_the_end
 from mqloom.client.federation import Federation, federation_of
 from mqloom.client.names import wish_name
 from mqloom.client.receipts import PACKET_IDS
 from mqloom.client.shim import Shim
 from mqloom.client.vocabulary import WishAdded, WishRemoved
 from mqloom.client.wanted import Wanted
-from mqloom.client.ways import Identity, forget_at_the_end
 from mqloom.client.wired import Address, Wired
 from mqloom.core.errors import LocalError
 from mqloom.core.limits import RECORD_SUBSCRIPTIONS_MAX
@@ -190,11 +190,27 @@ class Client(Wired):
             self._shim.request(WishRemoved(name=name))
         return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
 
+    def connect_async(
+        self,
+        host: str,
+        port: int = 1883,
+        keepalive: int = 60,
+        bind_address: str = "",
+        bind_port: int = 0,
+        clean_start: CleanStartOption = MQTT_CLEAN_START_FIRST_ONLY,
+        properties: Properties | None = None,
+    ) -> None:
+        """Connect as paho does; if we were moved, we begin again at the broker that is named here."""
+        if self._shim is not None:
+            self._shim.begin_again()
+        super().connect_async(host, port, keepalive, bind_address, bind_port, clean_start, properties)
+
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
         """Disconnect as paho does; subscriptions in the federation end with a session that is not kept."""
         if self._shim is not None:
             self._shim.leave()
-        result = super().disconnect(reasoncode, properties)
+        with self._exchange:
+            result = super().disconnect(reasoncode, properties)
         if self._was_kept is False:  # but was, to be moved
             self._was_kept = None
             forget_at_the_end(self.leg_address, self.leg_identity, lambda: self._sock is None)

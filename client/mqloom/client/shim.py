@@ -54,6 +54,7 @@ from mqloom.client.wired import Address
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
 from mqloom.core.orders import OrderDesk, RosterBroker
+from mqloom.core.seen import Seen
 
 logger: Final = logging.getLogger("mqloom.client")
 
@@ -85,6 +86,7 @@ class Shim:
         self._is_busy = False
         self._received = 0
         self._counted: Counter[str] = Counter()
+        self._seen = Seen()
 
     # ---- for the application's calls, in any thread --------------------------------------------------------------
 
@@ -121,12 +123,29 @@ class Shim:
             receipt = self._receipts.release(number)
         return MQTTErrorCode.MQTT_ERR_SUCCESS if receipt is None else self._acknowledge(receipt)
 
+    def begin_again(self) -> None:
+        """The application names a broker. If we were moved from where it had been, that is a new life, as any other."""
+        with self._lock:
+            if self._core is None or not self._ways.own:
+                return
+            self._counted += _counts_of(self._core)
+            self._ways.pause()
+            self._ways = Ways(self._application, self._happened)
+            self._events.clear()
+            self._up.clear()
+            self._wake_at = None
+            self._receipts = Receipts()
+            self._core = self._new_core()
+
     def leave(self) -> None:
         """The application disconnects: with a session that is not kept, its subscriptions are over, as with paho.
 
         Should the loop be busy for longer than LEAVE_S, they are left to their lease.
         """
-        if self._is_kept() or not self._lock.acquire(timeout=LEAVE_S):
+        if self._is_kept():
+            self._ways.pause()
+            return
+        if not self._lock.acquire(timeout=LEAVE_S):
             return
         try:
             core, self._core = self._core, None
@@ -155,6 +174,7 @@ class Shim:
 
     def connected(self, *, resumed: bool) -> None:
         """Listener: the broker has accepted us."""
+        self._ways.resume()
         self._events.append((self._ways.own, Connected(resumed=resumed), 0))
 
     def lost(self) -> None:
@@ -265,11 +285,12 @@ class Shim:
             keys = [public_key(text) for text in self._settings.order_keys]
             return Traveller(
                 self.client,
-                {},
+                {name: wanted.wish for name in self.table if (wanted := self.table.get(name)) is not None},
                 incarnation=incarnation,
                 desk=OrderDesk(client=self.client, incarnation=incarnation, keys=keys),
                 wall_offset_s=time.time() - time.monotonic(),
                 manner=Manner(lease_s=lease_s, token=self._settings.token),
+                seen=self._seen,
             )
         gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
         return Subscriber(self.client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)

@@ -17,29 +17,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
-from mqloom.client.limits import CONNECT_S, FORGET_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
+from mqloom.client.farewells import Farewells, Identity
+from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import Address, Wired, kept_session
 
 logger: Final = logging.getLogger("mqloom.client")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """As whom a client connects, to whichever broker."""
-
-    client_id: str
-    protocol: MQTTProtocolVersion
-    username: str | None
-    password: bytes | None
-    keepalive_s: int
 
 
 Tidings = Callable[[int, Connected | ConnectionLost | MessageReceived, int], None]
@@ -179,6 +167,9 @@ class Ways:
         self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
         self._take_over_by: float | None = None
         self._hand_over_by: float | None = None
+        self._farewells = Farewells()
+        self._lock = threading.RLock()  # of `settle` and `pause`; whoever has it waits for nothing of the shim's
+        self._is_paused = False
 
     def __len__(self) -> int:
         return 1 + len(self._others) + len(self._opening)
@@ -205,24 +196,58 @@ class Ways:
 
     def close(self, number: int, *, forget: bool) -> None:
         """Leave a broker for good, when all that was published there is acknowledged; `forget`: our session too."""
-        self._opening.pop(number, None)
-        if number == self.own:
+        address = self._opening.pop(number, None)
+        if address is not None and forget:
+            self._farewells.begin(address, self._application.leg_identity, lambda: None, forget=True)
+        elif number == self.own:
             self._closing = forget
         elif number in self._others:
-            _in_background(_leave, self._others.pop(number), self._application.leg_identity, forget)
+            other = self._others.pop(number)
+            self._farewells.begin(other.address, self._application.leg_identity, other.end, forget=forget)
 
     def end(self) -> None:
         """The application has had enough: leave all brokers but its own, where nothing is to remember us."""
         for number in [*self._opening, *self._others]:
             self.close(number, forget=True)
 
+    def pause(self) -> None:
+        """The application disconnects, and its sessions are kept: leave all brokers, until it is back; in any thread.
+
+        Should the loop be busy with connections for longer than LEAVE_S, those in the background stay.
+        """
+        self._is_paused = True
+        if not self._lock.acquire(timeout=LEAVE_S):
+            return
+        try:
+            self._leave_for_now()
+        finally:
+            self._lock.release()
+
+    def resume(self) -> None:
+        """The application is back."""
+        self._is_paused = False
+
+    def _leave_for_now(self) -> None:
+        for number, other in list(self._others.items()):
+            del self._others[number]
+            self._opening[number] = other.address
+            self._farewells.begin(other.address, self._application.leg_identity, other.end, forget=False)
+
     def settle(self) -> None:
         """Open what waits, and let the application's own connection be the leg that counts; between two packets."""
-        connections: list[Movable | Background] = [self._application, *self._others.values()]
-        if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in connections):
-            for number, address in self._opening.items():
-                self._others[number] = _begun(Background(number, address, self._application.leg_identity, self._tell))
-            self._opening.clear()
+        with self._lock:
+            if not self._is_paused:
+                self._open_all()
+                self._exchange()
+
+    def _open_all(self) -> None:
+        if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in self._connections()):
+            for number, address in list(self._opening.items()):
+                if not self._farewells.is_busy(address):
+                    del self._opening[number]
+                    self._begin(number, address)
+
+    def _exchange(self) -> None:
         if self._home != self.own and self._home in self._others:
             is_left = self._closing is not None and not self._application.has_unacknowledged
             if not self._application.is_connected():
@@ -233,6 +258,13 @@ class Ways:
                 is_free = False
             if is_free and self._is_quiet(self._others[self._home]):
                 self._take_over()
+
+    def _connections(self) -> "list[Movable | Background]":
+        return [self._application, *self._others.values()]
+
+    def _begin(self, number: int, address: Address) -> None:
+        self._others[number] = Background(number, address, self._application.leg_identity, self._tell)
+        self._others[number].loop_start()
 
     def _is_handed_over(self) -> bool:
         """Whether the application's connection may be exchanged: what it sends meanwhile waits for the next broker."""
@@ -259,70 +291,7 @@ class Ways:
         self.own = other.number
         identity = self._application.leg_identity
         if self._closing is None:  # what is under way there is still to come
-            self._others[was_number] = _begun(Background(was_number, before, identity, self._tell))
+            self._begin(was_number, before)
         elif self._closing:
-            _in_background(forget_session, before, identity)
+            self._farewells.begin(before, identity, lambda: None, forget=True)
         self._closing = None
-
-
-def forget_session(address: Address, identity: Identity, for_s: float = FORGET_S) -> None:
-    """Make a broker forget our session, by connecting once without one; tries for so long."""
-    deadline = time.monotonic() + for_s
-    while time.monotonic() < deadline:
-        if _connect_clean(address, identity):
-            return
-        time.sleep(TRY_AGAIN_S)
-    logger.warning("the session of %s at %s:%d could not be ended", identity.client_id, address.host, address.port)
-
-
-def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:
-    """Make a broker forget our session once our connection is gone: before, it would publish our last will.
-
-    The program waits for that when it ends, for LEAVE_S and CONNECT_S at most.
-    """
-
-    def forget() -> None:
-        deadline = time.monotonic() + LEAVE_S
-        while not is_gone() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        forget_session(address, identity, CONNECT_S)
-
-    threading.Thread(target=forget, name="mqloom-leave").start()
-
-
-def _connect_clean(address: Address, identity: Identity) -> bool:
-    is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
-    clean = None if is_new else True
-    client = PahoClient(CallbackAPIVersion.VERSION2, identity.client_id, clean, protocol=identity.protocol)
-    client.connect_timeout = CONNECT_S
-    if identity.username is not None:
-        client.username_pw_set(identity.username)
-        client._password = identity.password
-    if address.tls is not None:
-        client.tls_set_context(address.tls)
-    accepted = threading.Event()
-    client.on_connect = lambda *_: accepted.set()
-    try:
-        client.connect(address.host, address.port)  # with MQTT 5 the first connection of a client is clean, too
-    except (OSError, ValueError):
-        return False
-    client.loop_start()
-    is_done = accepted.wait(CONNECT_S)
-    client.disconnect()
-    client.loop_stop()
-    return is_done
-
-
-def _begun(leg: Background) -> Background:
-    leg.loop_start()
-    return leg
-
-
-def _leave(leg: Background, identity: Identity, forget: bool) -> None:
-    leg.end()
-    if forget:
-        forget_session(leg.address, identity)
-
-
-def _in_background(work: Callable[..., None], *arguments: object) -> None:
-    threading.Thread(target=work, args=arguments, name="mqloom-leave", daemon=True).start()

@@ -15,9 +15,12 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client, Federation
+from mqloom.core import layout
 from mqloom.core.command import main
-from mqloom.core.ids import GatewayId
-from mqloom.core.signatures import OrderKeys
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.orders import MoveOrder, sign_order
+from mqloom.core.records import decode_record
+from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.key_file import order_keys_in
 from mqloom.lab.demo_mosquitto import mosquitto_process
 from mqloom.lab.demo_thread import free_ports, gateways_in_thread
@@ -80,6 +83,29 @@ class Town:
     def migrate(self, name: str, to: GatewayId) -> int:
         """Run `mqloom migrate`."""
         return main(["migrate", "-c", str(self.file), name, "--to", to])
+
+    def order(self, name: str, source: GatewayId, to: GatewayId, key: OrderKey | None = None) -> None:
+        """Order a client to move, and wait for nothing; with another key the order is forged."""
+        records: queue.Queue[bytes] = queue.Queue()
+        client = self.publisher(source)
+        client.on_message = lambda _c, _u, message: records.put(bytes(message.payload))
+        client.subscribe(layout.record(source, ClientId(name)), 1)
+        record = decode_record(records.get(timeout=WAIT_S_MAX))
+        now = time.time()
+        order = MoveOrder(
+            federation="two",
+            client=ClientId(name),
+            incarnation=record.incarnation,
+            session=f"{name} {now}",
+            source=source,
+            to=to,
+            issued_at=now,
+            expires_at=now + 60,
+        )
+        data = sign_order(order, self.keys.signing if key is None else key)
+        client.publish(layout.control(source, ClientId(name)), data, 1).wait_for_publish(WAIT_S_MAX)
+        client.disconnect()
+        client.loop_stop()
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[list[int]]:

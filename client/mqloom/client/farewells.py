@@ -1,0 +1,113 @@
+"""Sessions of ours that brokers are to forget, each ended by connecting once without one, in a thread of its own.
+
+A broker can be gone just then: it is tried again, for a while. But should we be sent back to it meanwhile, the old
+session must not be ended over the head of the new one: `Farewells.is_busy` stops the trying, and says when it is over.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, TRY_AGAIN_S
+from mqloom.client.wired import Address
+
+logger: Final = logging.getLogger("mqloom.client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """As whom a client connects, to whichever broker."""
+
+    client_id: str
+    protocol: MQTTProtocolVersion
+    username: str | None
+    password: bytes | None
+    keepalive_s: int
+
+
+class _Farewell(NamedTuple):
+    place: tuple[str, int]
+    thread: threading.Thread
+    is_called_off: threading.Event
+
+
+class Farewells:
+    """What one client is leaving."""
+
+    def __init__(self) -> None:
+        self._under_way: list[_Farewell] = []
+
+    def begin(self, address: Address, identity: Identity, end: Callable[[], None], *, forget: bool) -> None:
+        """Call `end`, which leaves a broker; then have that forget our session, if so."""
+        is_called_off = threading.Event()
+
+        def leave() -> None:
+            end()
+            if forget:
+                forget_session(address, identity, FORGET_S, is_called_off)
+
+        thread = threading.Thread(target=leave, name="mqloom-leave", daemon=True)
+        self._under_way = [each for each in self._under_way if each.thread.is_alive()]
+        self._under_way.append(_Farewell((address.host, address.port), thread, is_called_off))
+        thread.start()
+
+    def is_busy(self, address: Address) -> bool:
+        """Whether one of them is still under way at this broker; it ends as soon as it can: we want to go there."""
+        found = [each for each in self._under_way if each.place == (address.host, address.port)]
+        for each in found:
+            each.is_called_off.set()
+        return any(each.thread.is_alive() for each in found)
+
+
+def forget_session(address: Address, identity: Identity, for_s: float, is_called_off: threading.Event) -> None:
+    """Make a broker forget our session, by connecting once without one; tries for so long."""
+    deadline = time.monotonic() + for_s
+    while time.monotonic() < deadline:
+        if is_called_off.is_set() or _connect_clean(address, identity):
+            return
+        is_called_off.wait(TRY_AGAIN_S)
+    logger.warning("the session of %s at %s:%d could not be ended", identity.client_id, address.host, address.port)
+
+
+def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:
+    """Make a broker forget our session once our connection is gone: before, it would publish our last will.
+
+    The program waits for that when it ends, for LEAVE_S and CONNECT_S at most.
+    """
+
+    def forget() -> None:
+        deadline = time.monotonic() + LEAVE_S
+        while not is_gone() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        forget_session(address, identity, CONNECT_S, threading.Event())
+
+    threading.Thread(target=forget, name="mqloom-leave").start()
+
+
+def _connect_clean(address: Address, identity: Identity) -> bool:
+    is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
+    clean = None if is_new else True
+    client = PahoClient(CallbackAPIVersion.VERSION2, identity.client_id, clean, protocol=identity.protocol)
+    client.connect_timeout = CONNECT_S
+    if identity.username is not None:
+        client.username_pw_set(identity.username)
+        client._password = identity.password
+    if address.tls is not None:
+        client.tls_set_context(address.tls)
+    accepted = threading.Event()
+    client.on_connect = lambda *_: accepted.set()
+    try:
+        client.connect(address.host, address.port)  # with MQTT 5 the first connection of a client is clean, too
+    except (OSError, ValueError):
+        return False
+    client.loop_start()
+    is_done = accepted.wait(CONNECT_S)
+    client.disconnect()
+    client.loop_stop()
+    return is_done

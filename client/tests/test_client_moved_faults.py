@@ -1,0 +1,177 @@
+"""The client on real Mosquittos when a move goes wrong, or its program does: forged orders, lives that end."""
+
+import json
+import logging
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paho.mqtt.client import MQTTMessage
+
+from mqloom.client import Client
+from mqloom.core.signatures import OrderKey
+from mqloom.lab.demo_mosquitto import MOSQUITTO
+from mqloom.lab.demo_town import EAST, WAIT_S_MAX, WEST, Town, numbers, running_town, until
+
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Iterator[Town]:
+    with running_town(tmp_path) as town:
+        yield town
+
+
+def loops() -> int:
+    return sum(thread.name.startswith("paho-mqtt-client") for thread in threading.enumerate())
+
+
+def is_at(town: Town, client: Client, at: str) -> bool:
+    ports = {name: port for name, port in town.ports.items() if name == at}
+    return client.broker == at and client._port == ports.get(client.broker) and client.is_connected()  # type: ignore[call-overload]
+
+
+def number(town: Town, number: int) -> None:
+    town.publisher(WEST).publish("stocks/YHOO", json.dumps({"number": number}), 1).wait_for_publish(WAIT_S_MAX)
+
+
+def test_a_forged_order_moves_nobody_and_is_logged(town: Town, caplog: pytest.LogCaptureFixture) -> None:
+    client, came = town.client(client_id="ann", clean_session=False)
+    with caplog.at_level(logging.INFO, "mqloom.client"):
+        town.order("ann", WEST, EAST, OrderKey(b"e" * 32))
+        until(lambda: "does not count" in caplog.text, "it is logged")
+    number(town, 1)
+    assert numbers(came, [1]) == [1]
+    assert (client.broker, client.stats().migrations) == (WEST, 0)
+    assert not town.has_session(EAST, "ann")
+
+
+def test_with_the_target_down_it_stays_and_says_why(
+    town: Town,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("mqloom.client.traveller.MOVE_S", 1.5)
+    client, came = town.client(client_id="ann", clean_session=False)
+    town.brokers[EAST].kill()
+    town.brokers[EAST].wait()
+    before = loops()
+    with caplog.at_level(logging.WARNING, "mqloom.client"):
+        assert town.migrate("ann", EAST) == 1
+    assert "client ann stays where it is: EAST has not served us in time" in capsys.readouterr().err
+    assert "ann: stays where it is, and does not go to EAST" in caplog.text
+    number(town, 1)
+    assert numbers(came, [1]) == [1]
+    assert (client.broker, client.stats().migrations) == (WEST, 0)
+    until(lambda: loops() <= before + 1, "nothing is left in the background but the publisher")
+
+
+def test_sent_back_at_once_it_keeps_the_session_it_has(town: Town) -> None:
+    """What ends the session that was left must not end the next one at the same broker."""
+    client, came = town.client(client_id="restless", clean_session=False)
+    with town.publishing() as sent:
+        for to in (EAST, WEST) * 3:
+            until(lambda to=to: town.migrate("restless", to) == 0, "it is moved")  # type: ignore[misc]
+        until(lambda: is_at(town, client, WEST), "it is there")
+    assert numbers(came, sent) == sent
+    assert client.stats().gaps == 0
+    until(lambda: not town.has_session(EAST, "restless"), "one session is left")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
+def test_a_program_that_disconnects_in_the_middle_leaves_nothing_running_and_goes_on_later(town: Town) -> None:
+    before = loops()
+    client, came = town.client(client_id="pausing", clean_session=False)
+
+    def on_migrated(*_: object) -> None:
+        client.disconnect()
+
+    client.on_migrated = on_migrated
+    town.order("pausing", WEST, EAST)
+    until(lambda: client.stats().migrations == 1, "it is moved")
+    client.loop_stop()
+    until(lambda: loops() == before, "nothing runs in the background")
+    number(town, 1)
+    client.on_migrated = None
+    client.connect("127.0.0.1", town.ports[WEST])
+    client.loop_start()
+    until(lambda: is_at(town, client, EAST), "it is at the other broker")
+    number(town, 2)
+    assert numbers(came, [1, 2]) == [1, 2]
+    until(lambda: not town.has_session(WEST, "pausing"), "one session is left")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
+def test_one_that_was_moved_and_connects_to_the_first_broker_again_finds_its_way(town: Town) -> None:
+    client, came = town.client(client_id="back", clean_session=False)
+    assert town.migrate("back", EAST) == 0
+    until(lambda: is_at(town, client, EAST), "it is moved")
+    client.disconnect()
+    client.loop_stop()
+    number(town, 1)
+    client.connect("127.0.0.1", town.ports[WEST])
+    client.loop_start()
+    until(lambda: is_at(town, client, EAST), "it is where it was moved to")
+    number(town, 2)
+    assert numbers(came, [1, 2]) == [1, 2]
+    until(lambda: not town.has_session(WEST, "back"), "one session is left")
+
+
+KILLED = """
+import os, sys
+from paho.mqtt.enums import CallbackAPIVersion
+from mqloom.client import Client, Federation
+
+port, key, dies = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "dies"
+client = Client(CallbackAPIVersion.VERSION2, "killed", clean_session=False, federation=Federation(order_keys=(key,)))
+client.on_message = lambda _c, _u, message: print(message.payload.decode(), flush=True)
+client.on_connect = lambda *_: client.subscribe("stocks/#", 1) and None
+client.on_established = lambda *_: print("established", flush=True)
+client.on_migrated = lambda *_: os._exit(9) if dies else print("moved", flush=True)
+client.connect("127.0.0.1", port)
+client.loop_forever()
+"""
+
+
+def test_killed_in_the_middle_of_a_move_its_next_life_goes_on(town: Town) -> None:
+    words = [sys.executable, "-c", KILLED, str(town.ports[WEST]), town.keys.signing.public.text]
+    with subprocess.Popen([*words, "dies"], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "established\n"
+        town.order("killed", WEST, EAST)
+        assert first.wait(WAIT_S_MAX) == 9
+    number(town, 1)
+    came: queue.Queue[str] = queue.Queue()
+    with subprocess.Popen([*words, "lives"], stdout=subprocess.PIPE, text=True) as second:
+
+        def read() -> None:
+            for line in second.stdout or ():
+                came.put(line)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        lines = [came.get(timeout=WAIT_S_MAX)]
+        while not {"moved\n", '{"number": 1}\n', "established\n"} <= set(lines):
+            lines.append(came.get(timeout=WAIT_S_MAX))
+        number(town, 2)
+        while '{"number": 2}\n' not in lines:
+            lines.append(came.get(timeout=WAIT_S_MAX))
+        until(lambda: not town.has_session(WEST, "killed"), "one session is left")
+        second.kill()
+        reader.join()
+    assert town.has_session(EAST, "killed")
+    assert [line for line in lines if "number" in line] == ['{"number": 1}\n', '{"number": 2}\n']
+
+
+def test_the_application_sees_no_order_and_no_roster(town: Town) -> None:
+    client, came = town.client(client_id="plain", clean_session=False)
+    assert town.migrate("plain", EAST) == 0
+    number(town, 1)
+    message: MQTTMessage = came.get(timeout=WAIT_S_MAX)
+    assert (message.topic, came.empty()) == ("stocks/YHOO", True)
+    assert client.stats().received == 1
