@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion
 
-from mqloom.client import Client
+from mqloom.client import Client, Federation
+from mqloom.client.vocabulary import WishRemoved
 from mqloom.core.signatures import OrderKey
 from mqloom.lab.demo_mosquitto import MOSQUITTO
 from mqloom.lab.demo_town import EAST, WAIT_S_MAX, WEST, Town, numbers, running_town, until
@@ -175,3 +177,13 @@ def test_the_application_sees_no_order_and_no_roster(town: Town) -> None:
     message: MQTTMessage = came.get(timeout=WAIT_S_MAX)
     assert (message.topic, came.empty()) == ("stocks/YHOO", True)
     assert client.stats().received == 1
+
+
+def test_one_that_is_not_reached_by_tcp_is_never_moved_and_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    federation = Federation(order_keys=("00" * 32,))
+    client = Client(CallbackAPIVersion.VERSION2, "web", transport="websockets", federation=federation)
+    assert client._shim is not None
+    with caplog.at_level(logging.WARNING, "mqloom.client"):
+        client._shim.request(WishRemoved(name="none"))
+        client._shim.turn()
+    assert "web: is never moved: the roster has no addresses for transport 'websockets'" in caplog.text

@@ -93,4 +93,4 @@ def test_what_is_new_is_on_the_page() -> None:
     for name in [*fields, *callbacks, "client.broker", "client.stats()", "where", "local=True"]:
         assert f"`{name}" in PAGE or f"{name}`" in PAGE, name
     assert {*callbacks, "broker", "stats"} <= set(dir(Client))
-    assert {"broker", "stats", "dropped"} <= {*dir(aio.Client), *vars(aio.Client())}
+    assert {"broker", "stats", "dropped", "on_migrated"} <= {*dir(aio.Client), *vars(aio.Client())}

@@ -47,3 +47,21 @@ def test_what_is_no_key_is_told_at_once(text: str) -> None:
 def test_leases_are_bounded(lease_s: float) -> None:
     with pytest.raises(LocalError, match="lease_s"):
         Federation(lease_s=lease_s)
+
+
+def test_keys_of_the_environment_count_where_the_program_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQLOOM_PUBLIC_KEY", f"{'00' * 32}, {'11' * 32}")
+    found = federation_of(True)
+    assert found is not None
+    assert [key.text for key in found.keys] == ["00" * 32, "11" * 32]
+    own = Federation(order_keys=("22" * 32,))
+    assert federation_of(own) == own
+    still = federation_of(Federation(moves=False))
+    assert still is not None
+    assert still.keys == ()
+
+
+def test_an_environment_with_something_else_for_a_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQLOOM_PUBLIC_KEY", "secret")
+    with pytest.raises(LocalError, match="MQLOOM_PUBLIC_KEY"):
+        federation_of(True)

@@ -59,6 +59,8 @@ class Client:
         federation: bool | Federation | None = None,
     ) -> None:
         self.dropped = 0
+        self.on_migrated: Callable[[str, str], None] | None = None
+        """Called, in the program's loop, with the names of the brokers that we came from and are at."""
         self._address = (host, port)
         self._keepalive_s = keepalive_s
         self._connect_properties = connect_properties
@@ -230,6 +232,7 @@ class Client:
         )
         client.on_unsubscribe = self._later(lambda _c, _u, mid, _r, _p: self._settle("unsubscribe", mid, []))
         client.on_publish = self._later(lambda _c, _u, mid, _r, _p: self._settle("publish", mid, []))
+        client.on_migrated = self._later(self._on_migrated)
         client.on_refused = self._later(lambda _c, _u, wish, problem: self._problems.update({wish: problem}))
 
     def _later(self, handle: Callable[..., None]) -> Callable[..., None]:
@@ -249,6 +252,10 @@ class Client:
     def _on_disconnect(self, _client: object, _data: object, _flags: object, reason: Any, _properties: object) -> None:
         if not self._accepted.done():
             self._accepted.set_result(f"hangs up instead of answering ({reason})")
+
+    def _on_migrated(self, _client: object, _data: object, source: str, to: str) -> None:
+        if self.on_migrated is not None:
+            self.on_migrated(source, to)
 
     def _on_message(self, _client: object, _data: object, message: MQTTMessage) -> None:
         if message.qos == 0 and len(self._messages) >= BACKLOG_MAX:

@@ -77,3 +77,8 @@ class Application(Movable, Protocol):
     def protocol(self) -> MQTTProtocolVersion:
         """The version of MQTT."""
         ...
+
+    @property
+    def transport(self) -> str:
+        """How the broker is reached; moves are for TCP."""
+        ...

@@ -1,17 +1,18 @@
 """How a client takes part in a federation, and whether it does at all."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mqloom.core.errors import LocalError
 from mqloom.core.limits import ID_LENGTH_MAX, TOKEN_LENGTH_MAX
-from mqloom.core.signatures import PublicKey
+from mqloom.core.signatures import PublicKey, public_key
 
 VARIABLE: Final = "MQLOOM_FEDERATION"
 """The environment variable that decides where a program does not say."""
 
-PUBLIC_KEY_BYTES: Final = 32
+KEY_VARIABLE: Final = "MQLOOM_PUBLIC_KEY"
+"""The environment variable with the order keys where a program names none: one, or more with commas between them."""
 
 YES: Final = ("1", "on", "true", "yes")
 NO: Final = ("", "0", "off", "false", "no")
@@ -25,7 +26,8 @@ class Federation:
     no retained message to a subscription with `+`. `token` is what its operator asks for, if so. For `lease_s` seconds
     the gateway keeps what this client wants when nothing is heard of it, 0 for ever: a minute, and a day with a session
     that its broker keeps. With `order_keys`, what `mqloom keys public` prints, the client is moved between brokers by
-    orders that are signed with one of them; without, it is not.
+    orders that are signed with one of them; without, or with `moves=False`, it is not. `name` is the federation's, in
+    case that its keys are those of others, too.
     """
 
     client: str = ""
@@ -33,35 +35,43 @@ class Federation:
     token: str = ""
     lease_s: float | None = None
     order_keys: tuple[str, ...] = ()
+    name: str = ""
+    moves: bool = True
 
     def __post_init__(self) -> None:
-        for name, bound in (("client", ID_LENGTH_MAX), ("gateway", ID_LENGTH_MAX), ("token", TOKEN_LENGTH_MAX)):
+        for name in ("client", "gateway", "name", "token"):
+            bound = TOKEN_LENGTH_MAX if name == "token" else ID_LENGTH_MAX
             if len(getattr(self, name)) > bound:
                 raise LocalError(f"Federation: {name} has more than {bound} characters")
         if self.lease_s is not None and not 0 <= self.lease_s <= 86_400 * 366:
             raise LocalError("Federation: lease_s is not between 0 and a year")
-        for text in self.order_keys:
-            public_key(text)
+        _ = self.keys
 
-
-def public_key(text: str) -> PublicKey:
-    """Return the public half of an order key; raises LocalError."""
-    try:
-        data = bytes.fromhex(text)
-    except ValueError:
-        data = b""
-    if len(data) != PUBLIC_KEY_BYTES:
-        raise LocalError(f"Federation: {text[:80]!r} in order_keys is no key: `mqloom keys public` prints those")
-    return PublicKey(data)
+    @property
+    def keys(self) -> tuple[PublicKey, ...]:
+        """The keys whose orders are obeyed."""
+        try:
+            return tuple(public_key(text) for text in self.order_keys) if self.moves else ()
+        except ValueError as error:
+            raise LocalError(f"Federation: order_keys: {error}") from None
 
 
 def federation_of(given: "bool | Federation | None") -> Federation | None:
     """Return what a program asks for, or where it says nothing, the environment; raises LocalError."""
     if isinstance(given, Federation):
-        return given
+        return given if given.order_keys else _with_keys(given)
     if given is None:
         text = os.environ.get(VARIABLE, "").strip().lower()
         if text not in (*YES, *NO):
             raise LocalError(f"{VARIABLE}={text!r} says neither yes nor no: set it to 1 or 0")
         given = text in YES
-    return Federation() if given else None
+    return _with_keys(Federation()) if given else None
+
+
+def _with_keys(settings: Federation) -> Federation:
+    """Return the same with the keys of the environment."""
+    keys = [text.strip() for text in os.environ.get(KEY_VARIABLE, "").split(",")]
+    try:
+        return replace(settings, order_keys=tuple(key for key in keys if key))
+    except LocalError as error:
+        raise LocalError(f"{KEY_VARIABLE} in the environment: {error}") from None

@@ -23,7 +23,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
 from mqloom.client.application import Application, Stats, Tidings
-from mqloom.client.federation import Federation, public_key
+from mqloom.client.federation import Federation
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
 from mqloom.client.messages import message_of
@@ -280,20 +280,33 @@ class Shim:
         lease_s = self._settings.lease_s
         if lease_s is None:
             lease_s = SESSION_LEASE_S if self._is_kept() else LEASE_S
-        if self._settings.order_keys:
+        if self._can_be_moved():
             incarnation = secrets.token_hex(8)
-            keys = [public_key(text) for text in self._settings.order_keys]
+            desk = OrderDesk(
+                client=self.client,
+                incarnation=incarnation,
+                keys=self._settings.keys,
+                federation=self._settings.name,
+            )
             return Traveller(
                 self.client,
                 {name: wanted.wish for name in self.table if (wanted := self.table.get(name)) is not None},
                 incarnation=incarnation,
-                desk=OrderDesk(client=self.client, incarnation=incarnation, keys=keys),
+                desk=desk,
                 wall_offset_s=time.time() - time.monotonic(),
                 manner=Manner(lease_s=lease_s, token=self._settings.token),
                 seen=self._seen,
             )
         gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
         return Subscriber(self.client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)
+
+    def _can_be_moved(self) -> bool:
+        is_wanted = bool(self._settings.keys)
+        if is_wanted and self._application.transport != "tcp":
+            transport = self._application.transport
+            logger.warning("%s: is never moved: the roster has no addresses for transport %r", self.client, transport)
+            return False
+        return is_wanted
 
     def _carry_out(self, effect: Effect | TravelEffect) -> None:
         match effect:
