@@ -6,7 +6,7 @@ import pytest
 
 from mqloom.client.journey import Journey, journey_in, record_of
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
-from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S, READ_S, READ_TRIES
 from mqloom.client.states import State
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
@@ -17,6 +17,7 @@ from mqloom.client.vocabulary import (
     Finished,
     MessageReceived,
     Publish,
+    Tell,
     WishAdded,
     WishRemoved,
     Woke,
@@ -61,16 +62,19 @@ def order(**changes: Any) -> bytes:
 class Trip:
     """A traveller, and what it has asked its driver for; brokers are as far away as a test says."""
 
-    def __init__(self, found: bytes = b"", at: GatewayId = A, wishes: dict[str, Wish] | None = None) -> None:
+    def __init__(self, found: bytes = b"", at: GatewayId = A) -> None:
+        self.begin(at)
+        self.arrive(0, found)
+
+    def begin(self, at: GatewayId) -> None:
+        """Have a life that has not begun to connect."""
         self.now = 0.0
         desk = OrderDesk(client=ANN, incarnation="life 1", keys=[KEY.public])
-        wanted = WISHES if wishes is None else wishes
-        self.core = Traveller(ANN, wanted, incarnation="life 1", desk=desk, wall_offset_s=1_000.0)
+        self.core = Traveller(ANN, WISHES, incarnation="life 1", desk=desk, wall_offset_s=1_000.0)
         self.records: dict[GatewayId, list[bytes]] = {A: [], B: [], C: []}
         self.answers: list[tuple[str, str]] = []
         self.effects: list[TravelEffect] = []
         self.at = {0: at}
-        self.arrive(0, found)
 
     def handle(self, event: Any) -> list[TravelEffect]:
         effects = self.core.handle(event, self.now)
@@ -295,12 +299,51 @@ def test_subscriptions_that_change_during_a_move_change_at_both() -> None:
     assert all(b'"v"' not in trip.records[gateway][-1] for gateway in (A, B))
 
 
-def test_without_any_subscription_it_goes_at_once() -> None:
-    trip = Trip(wishes={})
-    trip.core.home.gateway = A  # it has no reason to look for one
-    trip.order(order())
-    trip.happen(1, Connected(resumed=False))
-    assert trip.roles() == {"B": "HOME"}
+def test_what_a_target_refuses_is_not_told_and_what_has_ended_is_told_when_it_has_at_both() -> None:
+    trip = moving()
+    trip.arrive(1)
+    assert not any(isinstance(each, Tell) for each in trip.say(1, Answer(answer="refused", name="w", problem="no")))
+    trip = moving()
+    trip.arrive(1)
+    trip.establish(1, partly=True)
+    trip.handle(WishRemoved(name="w"))
+    assert not any(isinstance(each, Tell) for each in trip.say(1, Answer(answer="ended", name="w")))
+    assert any(isinstance(each, Tell) for each in trip.say(0, Answer(answer="ended", name="w")))
+
+
+def test_as_long_as_it_does_not_know_where_it_is_it_goes_nowhere() -> None:
+    trip = Trip.__new__(Trip)
+    trip.begin(A)
+    trip.happen(0, Connected(resumed=False))
+    trip.hear(0, layout.roster(), sign_roster(ROSTER, KEY))
+    trip.wait(10 * FAILOVER_S)
+    assert trip.roles() == {"A": "HOME"}
+
+
+def test_what_is_not_read_yet_is_not_written_over() -> None:
+    trip = Trip.__new__(Trip)
+    trip.begin(A)
+    trip.happen(0, Connected(resumed=True))
+    trip.hear(0, layout.roster(), sign_roster(ROSTER, KEY))
+    status = Status(alive=True, gateway=A, version="1", epoch=1)
+    trip.hear(0, layout.status(A), encode_status(status))
+    for _ in range(READ_TRIES - 1):
+        trip.wait(READ_S)
+    assert trip.records[A] == []
+    trip.hear(0, layout.record(A, ANN), found(moved_to="B"))
+    trip.wait(READ_S)
+    assert trip.roles() == {"A": "WAITING", "B": "TARGET"}
+
+
+def test_a_second_broker_that_dies_does_not_wait_for_the_first() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.happen(0, ConnectionLost())
+    trip.establish(1, partly=True)
+    assert trip.roles() == {"A": "OLD", "B": "HOME"}
+    trip.happen(1, ConnectionLost())
+    trip.wait(FAILOVER_S)
+    assert trip.roles() == {"A": "OLD", "B": "HOME", "C": "TARGET"}
 
 
 # ---- a later life --------------------------------------------------------------------------------------------------
@@ -340,6 +383,7 @@ def test_if_that_broker_is_not_there_it_is_served_here_and_leaves_it_later() -> 
     trip = Trip(found(moved_to="B"))
     trip.wait(REACH_S)
     assert trip.roles() == {"A": "HOME", "B": "OLD"}
+    assert trip.journey(A) == Journey(incarnation="life 1", moving_to="B")
     trip.establish(0)
     trip.arrive(1, found())
     assert trip.journey(B) == Journey(incarnation="life 1", leaving_to="A")
@@ -356,6 +400,7 @@ def test_one_that_comes_back_at_the_target_leaves_the_other() -> None:
 def test_a_word_about_a_broker_that_is_in_no_roster_is_not_followed() -> None:
     trip = Trip(found(moved_to="D"))
     assert trip.roles() == {"A": "HOME"}
+    assert trip.journey(A) == Journey(incarnation="life 1", moving_to="D")  # a later life may have another roster
     assert trip.core.home.core.state is State.ASKING
 
 

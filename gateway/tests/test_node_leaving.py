@@ -30,6 +30,8 @@ def test_it_gets_what_is_under_way_and_is_told_when_that_is_all() -> None:
     effects = gate.hear(B, publication(), Flushed(US, 1, 1))
     assert payloads(effects) == [b'{"x": 7}']
     assert answers(effects) == ENDED
+    topics = [effect.topic for effect in effects if isinstance(effect, PublishLocally)]
+    assert topics == [layout.out(US, ANN), layout.control(US, ANN), layout.control(US, ANN)]
     assert sent(effects, A) == sent(effects, B) == [Withdraw(key(US, 1))]
     assert gate.node.subscription_counts() == (0, 0)
 

@@ -1,16 +1,24 @@
 """A client's record at one broker: what it says, when it is written, and what an earlier life has left in its place."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from mqloom.client.journey import AT_HOME, Journey, journey_in, pointer_of, probe_of, record_of
-from mqloom.client.limits import LEASE_S, READ_S
+from mqloom.client.limits import LEASE_S, READ_S, READ_TRIES
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.client.wishes import Wishes
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.seen import Seen
 
 NEVER: Final = float("inf")
+
+
+class Travel(NamedTuple):
+    """Of a client that is moved: what its record is to say of that, and what has come to it by any broker."""
+
+    journey: Journey
+    seen: Seen
 
 
 @dataclass(slots=True)
@@ -30,13 +38,14 @@ class Journal:
     write_at: float = 0.0
     """When it is to be written next: at a third of its lease, or sooner."""
     _written_at: float = 0.0
-    _found: bytes = field(default=b"")
+    _found: bytes = b""
+    _tries: int = 0
 
     def write(self, gateway: GatewayId, now: float) -> Publish:
         """Say what is wanted now; nothing at all deletes it."""
         wishes = self.wishes.asked()
         payload = b""
-        if wishes:
+        if wishes or self.journey.leaving_to:  # who leaves is answered, whatever it wants
             payload = record_of(wishes, self.journey, qos=self.qos, lease_s=self.lease_s, token=self.token)
         self._written_at = now
         self.write_at = now + self.lease_s / 3 if payload else NEVER
@@ -56,9 +65,20 @@ class Journal:
 
     def begin_reading(self, gateway: GatewayId, now: float) -> list[Subscribe | Publish]:
         """Ask for what an earlier life has left: that comes before our own probe."""
-        self._found, self.read_by = b"", now + READ_S
-        topic = layout.record(gateway, self.client)
-        return [Subscribe(topic=topic, qos=1), Publish(topic=topic, payload=self._probe(), qos=1, retain=False)]
+        self._found, self._tries = b"", 0
+        subscribe = Subscribe(topic=layout.record(gateway, self.client), qos=1)
+        return [subscribe, self.probe(gateway, now)]
+
+    @property
+    def may_probe(self) -> bool:
+        """Whether it is worth asking once more: what stands before it may take long."""
+        return self._tries < READ_TRIES
+
+    def probe(self, gateway: GatewayId, now: float) -> Publish:
+        """Write what comes behind all that is there, and changes nothing."""
+        self._tries += 1
+        self.read_by = now + READ_S
+        return Publish(topic=layout.record(gateway, self.client), payload=self._probe(), qos=1, retain=False)
 
     def hear(self, payload: bytes) -> bool:
         """Take what comes by the record's topic, and return whether that was our probe."""

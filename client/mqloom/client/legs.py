@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from msgspec import Struct
 
@@ -27,7 +28,7 @@ from mqloom.client.vocabulary import (
 from mqloom.core.ids import GatewayId
 from mqloom.core.orders import RosterBroker
 
-HOME_LEG = 0
+HOME_LEG: Final = 0
 """The leg by which a client begins: its driver connects it by itself, to the broker that the user has named."""
 
 

@@ -9,7 +9,10 @@ SESSION_LEASE_S: Final = 86_400.0
 """The same for a client whose session its broker keeps: for so long what matches is kept there, too."""
 
 READ_S: Final = 2.0
-"""How long the record of an earlier life is waited for; then there is none."""
+"""How long the record of an earlier life is waited for; then it is asked for again."""
+
+READ_TRIES: Final = 5
+"""How often it is asked for; then there is none, as far as we can tell."""
 
 LOOK_S: Final = 1.0
 """How long a gateway's status may take to come by itself; then we look who the gateway here is, and ask for its own."""

@@ -27,9 +27,10 @@ from mqloom.client.federation import Federation
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
 from mqloom.client.messages import message_of
+from mqloom.client.party import Manner
 from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
 from mqloom.client.subscriber import Subscriber
-from mqloom.client.traveller import Manner, Traveller
+from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,

@@ -28,7 +28,8 @@ One that is moved between brokers (it has a *journey*) reads first what an earli
 told to leave, when it is served elsewhere.
 
     FINDING          status: alive, the first time         READING   subscribe to the record, too; write a probe there
-    READING          our own probe, Woke after READ_S      the same  JournalRead
+    READING          our own probe                         the same  JournalRead
+    READING          Woke: no probe after READ_S           the same  write another, READ_TRIES times; then JournalRead
     READING          Proceed                               ASKING    write the record
     ASKING, SERVED   Proceed                               the same  write the record
     READING - SERVED LeaveRequested                        LEAVING   write the record with `leaving_to`

@@ -16,12 +16,11 @@ the gateway has said `ended`, or for ENDED_S.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mqloom.client.inbox import COUNTS, Heard, Inbox
-from mqloom.client.journal import NEVER, Journal
+from mqloom.client.journal import NEVER, Journal, Travel
 from mqloom.client.journey import Journey
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S, LOOK_S
 from mqloom.client.states import State
@@ -50,14 +49,6 @@ from mqloom.client.wishes import Wishes, WishState
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
-from mqloom.core.seen import Seen
-
-
-class Travel(NamedTuple):
-    """Of a client that is moved: what its record is to say of that, and what has come to it by any broker."""
-
-    journey: Journey
-    seen: Seen
 
 
 class Subscriber:
@@ -90,6 +81,7 @@ class Subscriber:
         self._lasting = lasting
         self._statuses = layout.all_status() if gateway is None else layout.status(gateway)
         self._gateway: Status | None = None  # the one we asked last
+        self._nearest: GatewayId | None = None
         self._answered = False
         self._look_at: float | None = None
         self._give_up_at: float | None = None
@@ -116,6 +108,20 @@ class Subscriber:
         if self.state is State.IDLE:
             return True
         return self.state is State.SERVED and (partly or self._wishes.are_complete())
+
+    def has(self, name: str) -> bool:
+        """Whether something still comes, or may come, for this subscription."""
+        return self._wishes.has(name)
+
+    @property
+    def nearest(self) -> GatewayId | None:
+        """The gateway of this broker, alive or not, as far as we have heard of one."""
+        return self._nearest
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the gateway that is alive here answers us, though not for everything yet."""
+        return self.state is State.ASKING and self._answered
 
     @property
     def has_read(self) -> bool:
@@ -258,6 +264,8 @@ class Subscriber:
                 self._receive_status(heard, now)
 
     def _receive_status(self, heard: Heard, now: float) -> None:
+        if self._gateway is None:
+            self._nearest = heard.gateway
         if self.state is State.FINDING:
             if heard.status is not None:
                 self._take(heard.status, now)
@@ -301,9 +309,9 @@ class Subscriber:
         if self._record.hear(payload) and self.state is State.READING:
             self._end_reading()
 
-    def _end_reading(self) -> None:
+    def _end_reading(self, *, is_certain: bool = True) -> None:
         if self._record.reads:
-            self._effects.append(JournalRead(journey=self._record.end_reading()))
+            self._effects.append(JournalRead(journey=self._record.end_reading(), is_certain=is_certain))
 
     def _proceed(self, journey: Journey, now: float) -> None:
         self._record.journey, self._record.waits = journey, False
@@ -325,6 +333,19 @@ class Subscriber:
             self._ask(now)
         elif self._can_write_ahead:
             self._write(now)
+
+    def _receive_farewell(self, answer: Answer, now: float) -> None:
+        """Heed what the gateway says while we leave."""
+        if answer.answer == "refused":  # it came too soon after another
+            self._record.hurry(now, ASK_AGAIN_S)
+        elif answer.answer == "ended":
+            for name in [answer.name] if answer.name else self._wishes.named(WishState.ENDING):
+                if self._wishes.is_ending(name):
+                    self._forget(name)
+            if not answer.name:
+                assert self._gateway is not None
+                self._effects.append(self._record.point(self._gateway.gateway))
+                self._end(Finished())
 
     # ---- the record ----------------------------------------------------------------------------------------------
 
@@ -355,12 +376,7 @@ class Subscriber:
         if self.state is State.CLOSING:
             self._count_ended(answer)
         elif self.state is State.LEAVING:
-            if answer.answer == "ended" and not answer.name:
-                assert self._gateway is not None
-                self._effects.append(self._record.point(self._gateway.gateway))
-                self._end(Finished())
-            elif answer.answer == "refused":  # it came too soon after another
-                self._record.hurry(now, ASK_AGAIN_S)
+            self._receive_farewell(answer, now)
         elif answer.answer == "ended" and not answer.name:
             self.counts["answers_unexpected"] += 1  # it is about an earlier life, which had left
         elif self.state is State.READING:
@@ -406,7 +422,10 @@ class Subscriber:
         elif self.state is State.FINDING and self._look_at is not None and now >= self._look_at:
             self._look()
         elif self._record.read_by is not None and now >= self._record.read_by:
-            self._end_reading()
+            if self._gateway is not None and self._record.may_probe:
+                self._effects.append(self._record.probe(self._gateway.gateway, now))
+            else:
+                self._end_reading(is_certain=False)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
             self._write(now)
         for name in self._wishes.overdue(now):

@@ -28,12 +28,10 @@ no low-water mark counts (`Seen.holds_floors`): what is done by one way may stil
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from mqloom.client.journey import Journey
 from mqloom.client.legs import (
-    HOME_LEG,
     CloseLeg,
     ForLeg,
     Leg,
@@ -45,9 +43,10 @@ from mqloom.client.legs import (
     TravelEffect,
     TravelEvent,
 )
-from mqloom.client.limits import CLOSE_S, FAILOVER_S, LEASE_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
+from mqloom.client.party import Manner, Party
 from mqloom.client.states import State
-from mqloom.client.subscriber import Subscriber, Travel
+from mqloom.client.tellings import Tellings
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
@@ -73,19 +72,11 @@ from mqloom.client.vocabulary import (
 from mqloom.core import layout
 from mqloom.core.errors import OrderError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.orders import MoveOrder, OrderAnswer, OrderDesk, encode_order_answer, is_order
-from mqloom.core.records import Answer, Wish
+from mqloom.core.orders import MoveOrder, OrderAnswer, OrderAnswerKind, OrderDesk, encode_order_answer, is_order
+from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
 
 NEVER: Final = float("inf")
-
-
-class Manner(NamedTuple):
-    """How a client asks for its subscriptions, wherever it is."""
-
-    qos: int = 1
-    lease_s: float = LEASE_S
-    token: str = ""
 
 
 class Traveller:
@@ -111,38 +102,37 @@ class Traveller:
         self._incarnation = incarnation
         self._desk = desk
         self._wall_offset_s = wall_offset_s
-        self._manner = Manner() if manner is None else manner
-        self._seen = Seen() if seen is None else seen
-        self._numbers = count(HOME_LEG)
-        self._legs: dict[int, Leg] = {}
+        self._party = Party(client, Manner() if manner is None else manner, Seen() if seen is None else seen, desk)
         self._order: MoveOrder | None = None
         self._errands: set[str] = set()
-        self._told: dict[str, Answer] = {}  # what the user knows of each subscription
+        self._unknown = ""  # where an earlier life has a session, if no roster has it yet
+        self._tellings = Tellings()
         self._is_closing = False
+        self._is_over = False
         self._wake_at: float | None = None
         self._effects: list[TravelEffect] = []
-        self._add_leg(Role.HOME, None, wishes, Journey(incarnation=incarnation))
+        self._party.add(Role.HOME, None, wishes, Journey(incarnation=incarnation), None)
 
     @property
     def home(self) -> Leg:
         """The leg by which we are served, or about to be."""
-        return next(leg for leg in self._legs.values() if leg.role in (Role.HOME, Role.WAITING))
+        return self._party.home
 
     @property
     def legs(self) -> Mapping[int, Leg]:
         """All legs, by number."""
-        return self._legs
+        return self._party.legs
 
     def handle(self, event: TravelEvent, now: float) -> list[TravelEffect]:
         """Take one event; return what is to be done, in order."""
         match event:
             case OnLeg():
-                leg = self._legs.get(event.leg)
+                leg = self.legs.get(event.leg)
                 if leg is not None:  # else it was given up
                     self._happen(leg, event.event, now)
             case WishAdded() | WishRemoved():
-                self._told.pop(event.name, None)
-                for leg in list(self._legs.values()):
+                self._tellings.forget(event.name)
+                for leg in self._party:
                     if leg.role is not Role.ERASING:
                         self._give(leg, event, now)
             case CloseRequested():
@@ -155,66 +145,31 @@ class Traveller:
 
     def check(self) -> None:
         """State the invariants; for tests."""
-        roles = [leg.role for leg in self._legs.values()]
+        roles = [leg.role for leg in self._party]
         if not self._is_closing:
             assert sum(role in (Role.HOME, Role.WAITING) for role in roles) == 1, roles
             assert roles.count(Role.TARGET) <= 1
         assert len(roles) > 1 or self._order is None
-        assert self._seen.holds_floors or all(leg.core.has_read for leg in self._legs.values())
-        assert self._seen.holds_floors or len(roles) <= 1
-        for leg in self._legs.values():
-            leg.core.check()
+        self._party.check()
 
     # ---- legs ----------------------------------------------------------------------------------------------------
 
-    def _add_leg(
-        self, role: Role, gateway: GatewayId | None, wishes: Mapping[str, Wish], journey: Journey, end_by: float = NEVER
-    ) -> Leg:
-        core = Subscriber(
-            self._client,
-            wishes,
-            qos=self._manner.qos,
-            lease_s=self._manner.lease_s,
-            gateway=gateway,
-            token=self._manner.token,
-            lasting=True,
-            travel=Travel(journey, self._seen),
-        )
-        leg = Leg(next(self._numbers), core, role, gateway, end_by=None if end_by == NEVER else end_by)
-        self._legs[leg.number] = leg
-        self._hold_floors()
-        return leg
-
     def _open(self, role: Role, gateway: GatewayId, journey: Journey, end_by: float) -> Leg:
         """Go to another broker of the roster, with all that is wanted."""
-        assert self._desk is not None
-        assert self._desk.roster is not None
-        leg = self._add_leg(role, gateway, self.home.core.wishes, journey, end_by)
-        self._effects.append(OpenLeg(leg=leg.number, gateway=gateway, broker=self._desk.roster.brokers[gateway]))
+        leg = self._party.add(role, gateway, self.home.core.wishes, journey, end_by)
+        self._effects.append(OpenLeg(leg=leg.number, gateway=gateway, broker=self._party.brokers[gateway]))
         return leg
 
     def _drop(self, leg: Leg, *, forget: bool) -> None:
         """Have nothing to do any more with a broker."""
-        del self._legs[leg.number]
+        self._party.drop(leg)
         self.counts.update(leg.core.counts)
-        self._hold_floors()
         self._effects.append(CloseLeg(leg=leg.number, forget=forget))
 
-    def _hold_floors(self) -> None:
-        """Let marks count only if there is one way by which anything can come, and this is known."""
-        self._seen.holds_floors = len(self._legs) > 1 or not all(leg.core.has_read for leg in self._legs.values())
-
-    def _in_role(self, role: Role) -> Leg | None:
-        return next((leg for leg in self._legs.values() if leg.role is role), None)
-
-    def _knows(self, gateway: str) -> bool:
-        """Whether we may go there, and are not there."""
-        roster = None if self._desk is None else self._desk.roster
-        return (
-            roster is not None
-            and gateway in roster.brokers
-            and all(leg.gateway != gateway for leg in self._legs.values())
-        )
+    def _proceed(self, leg: Leg, now: float, **journey: str) -> None:
+        """Let a leg be served, and its record say this; one that has not read yet says nothing over what is there."""
+        if leg.core.has_read:
+            self._give(leg, Proceed(journey=Journey(incarnation=self._incarnation, **journey)), now)
 
     # ---- what happens to a leg -----------------------------------------------------------------------------------
 
@@ -239,31 +194,25 @@ class Traveller:
             self._take(leg, effect, now)
 
     def _take(self, leg: Leg, effect: Effect, now: float) -> None:
-        if leg.core.gateway is not None:
-            leg.gateway = leg.core.gateway
+        leg.gateway = leg.core.gateway or leg.core.nearest or leg.gateway
         match effect:
             case Subscribe() | Publish():
                 self._effects.append(ForLeg(leg=leg.number, effect=effect))
             case WakeAt():
                 leg.wake_at = effect.at
             case JournalRead():
-                self._resume(leg, effect.journey, now)
+                self._resume(leg, effect, now)
             case Finished() | Failed():
                 self._finished(leg, now)
             case Unserved() if leg.role is Role.TARGET:
                 self._stay(effect.problem, now)
             case Tell():
-                self._tell(effect)
+                others = [other for other in self._party if other.role is not Role.ERASING]
+                if self._tellings.is_news(leg, effect.answer, others):
+                    self._effects.append(effect)
             case _:
                 if leg.role in (Role.HOME, Role.WAITING) or not isinstance(effect, Note | Unserved):
                     self._effects.append(effect)
-
-    def _tell(self, tell: Tell) -> None:
-        """Tell the user what has become of a subscription: not once for each leg."""
-        name = tell.answer.name
-        if self._told.get(name) != tell.answer:
-            self._told[name] = tell.answer
-            self._effects.append(tell)
 
     def _is_for_us(self, leg: Leg, message: MessageReceived, now: float) -> bool:
         """Heed orders and rosters; what does not count is counted by its reason, told, and ignored."""
@@ -274,6 +223,7 @@ class Traveller:
             if message.topic == layout.roster():
                 if message.payload:
                     self._desk.take_roster(message.payload, wall)
+                    self._run_errand(self._unknown, now)
                 return True
             gateway = leg.gateway
             if gateway is None or message.topic != layout.control(gateway, self._client):
@@ -290,9 +240,9 @@ class Traveller:
 
     def _obey(self, order: MoveOrder, leg: Leg, now: float) -> None:
         problem = ""
-        if self._is_closing or leg.role is not Role.HOME or len(self._legs) > 1:
+        if self._is_closing or leg.role is not Role.HOME or len(self._party) > 1:
             problem = "a move is under way already"
-        elif not self._knows(order.to):
+        elif not self._party.knows(order.to):
             problem = f"{order.to} is not in the roster"
         if problem:
             self._answer(leg, order, "stayed", problem)
@@ -305,7 +255,7 @@ class Traveller:
     def _move(self, to: GatewayId, now: float, end_by: float) -> None:
         """Write down where we go, and go there."""
         home = self.home
-        self._give(home, Proceed(journey=Journey(incarnation=self._incarnation, moving_to=to)), now)
+        self._proceed(home, now, moving_to=to)
         journey = Journey(incarnation=self._incarnation, moved_from=home.gateway or "")
         self._open(Role.TARGET, to, journey, end_by)
 
@@ -324,14 +274,15 @@ class Traveller:
         self._leave(old, now)
 
     def _leave(self, old: Leg, now: float) -> None:
+        if not old.core.has_read:  # what is there may be of use: it is left when it has been read
+            return
         old.is_leaving = True
         self._give(old, LeaveRequested(to=self.home.gateway or ""), now)
 
     def _stay(self, problem: str, now: float) -> None:
         """The target does not serve us: delete what we wrote there, and be served as ever."""
-        target = self._in_role(Role.TARGET)
+        target, home = self._party.in_role(Role.TARGET), self.home
         assert target is not None
-        home = self.home
         self.counts["stayed"] += 1
         self._effects.append(Stayed(to=target.gateway or "", problem=problem))
         if self._order is not None:
@@ -339,8 +290,9 @@ class Traveller:
             self._order = None
         was_waiting = home.role is Role.WAITING
         home.role, home.unserved_since = Role.HOME, None
-        self._give(home, Proceed(journey=Journey(incarnation=self._incarnation)), now)
-        if was_waiting:  # an earlier life was served there: what waits for us there is to come
+        # An earlier life was served there: what waits for us there is to come, and a later life must know of it.
+        self._proceed(home, now, moving_to=(target.gateway or "") if was_waiting else "")
+        if was_waiting:
             target.role, target.end_by = Role.OLD, now + LINGER_S
             return
         target.role, target.end_by = Role.ERASING, now + LINGER_S
@@ -351,10 +303,10 @@ class Traveller:
 
     def _erase(self, leg: Leg) -> None:
         """Delete what we wrote at a broker that does not serve us."""
-        assert leg.gateway is not None
-        topic = layout.record(leg.gateway, self._client)
-        effect = Publish(topic=topic, payload=b"", qos=1, retain=True)
-        self._effects.append(ForLeg(leg=leg.number, effect=effect))
+        if leg.gateway is not None:
+            topic = layout.record(leg.gateway, self._client)
+            effect = Publish(topic=topic, payload=b"", qos=1, retain=True)
+            self._effects.append(ForLeg(leg=leg.number, effect=effect))
         self._drop(leg, forget=True)
 
     def _finished(self, leg: Leg, now: float) -> None:
@@ -363,17 +315,18 @@ class Traveller:
             self._left(leg, now)
         self._drop(leg, forget=True)
 
-    def _left(self, old: Leg, now: float) -> None:
+    def _left(self, old: Leg, now: float, *, is_given_up: bool = False) -> None:
+        """We are done with a broker; what we could not leave, a later life may."""
         if self._order is not None:
             self._answer(old, self._order, "moved")
             self._order = None
-        others = [leg.gateway or "" for leg in self._legs.values() if leg.role is Role.OLD and leg is not old]
+        others = [leg.gateway or "" for leg in self._party if leg.role is Role.OLD and leg is not old]
+        others += [old.gateway or ""] if is_given_up else []
         if not self._is_closing and self.home.role is Role.HOME:
-            journey = Journey(incarnation=self._incarnation, moved_from=others[0] if others else "")
-            self._give(self.home, Proceed(journey=journey), now)
+            self._proceed(self.home, now, moved_from=others[0] if others else "")
 
-    def _answer(self, leg: Leg, order: MoveOrder, answer: str, problem: str = "") -> None:
-        told = OrderAnswer(session=order.session, answer=answer, problem=problem)  # type: ignore[arg-type]
+    def _answer(self, leg: Leg, order: MoveOrder, answer: OrderAnswerKind, problem: str = "") -> None:
+        told = OrderAnswer(session=order.session, answer=answer, problem=problem)
         topic = layout.client_answer(order.source, self._client)
         if leg.is_up:
             effect = Publish(topic=topic, payload=encode_order_answer(told), qos=1, retain=False)
@@ -381,38 +334,39 @@ class Traveller:
 
     # ---- a later life --------------------------------------------------------------------------------------------
 
-    def _resume(self, leg: Leg, found: Journey | None, now: float) -> None:
+    def _resume(self, leg: Leg, read: JournalRead, now: float) -> None:
         """Go on with what an earlier life of ours has left at a broker."""
-        left = Journey() if found is None else found
+        left = Journey() if read.journey is None else read.journey
         if leg.role is Role.OLD:
             for errand in (left.moving_to, left.leaving_to, left.moved_to, left.moved_from):
                 self._run_errand(errand, now)
-            if found is None or left.moved_to:  # there is nothing to leave
+            if read.is_certain and (read.journey is None or left.moved_to):  # there is nothing to leave
                 self._left(leg, now)
                 self._drop(leg, forget=True)
             return  # else it is left when we are served: `_look`
         if leg.role is Role.HOME or self.home.role is Role.WAITING:
             onward = left.leaving_to or left.moved_to
-            if self._knows(onward):
+            if self._party.knows(onward) and onward not in self._errands:
                 self._go_onward(leg, GatewayId(onward), is_done=bool(left.moved_to), now=now)
                 return
-            errand = left.moving_to or left.moved_from
-            if self._knows(errand) and errand not in self._errands:
-                journey = Journey(incarnation=self._incarnation, moving_to=left.moving_to, moved_from=left.moved_from)
-                self._give(leg, Proceed(journey=journey), now)
+            errand = onward or left.moving_to or left.moved_from
+            if errand and errand not in self._errands and errand != self.home.gateway:
+                self._proceed(leg, now, moving_to=errand)
+                self._unknown = errand
                 self._run_errand(errand, now)
                 return
-        source = "" if leg.role is Role.HOME else self.home.gateway or ""
-        self._give(leg, Proceed(journey=Journey(incarnation=self._incarnation, moved_from=source)), now)
+        sources = [other for other in self._party if other.role is Role.OLD] or [self.home]
+        self._proceed(leg, now, moved_from="" if leg.role is Role.HOME else sources[0].gateway or "")
 
     def _run_errand(self, gateway: str, now: float) -> None:
         """Leave a broker where an earlier life may have a session; in one life, once."""
-        if self._knows(gateway) and gateway not in self._errands:
+        if self._party.knows(gateway) and gateway not in self._errands:
             self._errands.add(gateway)
             self._open(Role.OLD, GatewayId(gateway), Journey(incarnation=self._incarnation), now + LINGER_S)
 
     def _go_onward(self, leg: Leg, to: GatewayId, *, is_done: bool, now: float) -> None:
         """An earlier life was served elsewhere: we are, too, if that is there."""
+        self._errands.add(to)
         if leg.role is Role.HOME:
             leg.role = Role.WAITING
         elif is_done:
@@ -426,33 +380,33 @@ class Traveller:
     def _look(self, now: float) -> None:
         """See how far legs have come."""
         self._look_at_home(now)
-        target = self._in_role(Role.TARGET)
+        target = self._party.in_role(Role.TARGET)
         if target is not None:
             home = self.home
             refused = set(target.core.refused) - set(home.core.refused)
             is_away = home.role is Role.WAITING or home.core.state not in (State.SERVED, State.IDLE)
-            if refused and home.role is Role.HOME:
+            if refused:
                 self._stay(f"{target.gateway} refuses {', '.join(sorted(refused))}", now)
             elif target.core.is_served(partly=is_away) and target.is_up:
                 self._arrive(target, now)
         elif not self._is_closing and self.home.core.is_served(partly=True):
-            for leg in list(self._legs.values()):
+            for leg in self._party:
                 if leg.role is Role.OLD and not leg.is_leaving and leg.core.has_read:
                     self._leave(leg, now)
 
     def _look_at_home(self, now: float) -> None:
         home = None if self._is_closing else self.home
         if home is not None:
-            is_served = home.core.state in (State.SERVED, State.IDLE)
+            is_served = home.core.state in (State.SERVED, State.IDLE) or home.core.is_answered
             home.unserved_since = None if is_served else home.unserved_since if home.unserved_since is not None else now
 
     def _wake(self, now: float) -> None:
-        for leg in list(self._legs.values()):
+        for leg in self._party:
             if leg.wake_at is not None and now >= leg.wake_at:
                 leg.wake_at = None
                 self._give(leg, Woke(), now)
-        for leg in list(self._legs.values()):
-            if leg.end_by is not None and now >= leg.end_by and leg.number in self._legs:
+        for leg in self._party:
+            if leg.end_by is not None and now >= leg.end_by and leg.number in self.legs:
                 self._end(leg, now)
         if self._fails_over_at() <= now:
             self._fail_over(now)
@@ -465,24 +419,21 @@ class Traveller:
         elif leg.role is Role.OLD:
             self.counts["given up"] += 1
             self._note(f"{leg.gateway} has not given us all that was under way in {LINGER_S:g} s: given up")
-            self._left(leg, now)
+            self._left(leg, now, is_given_up=True)
             self._drop(leg, forget=True)
         elif leg.role is Role.ERASING:
             self._drop(leg, forget=True)
 
     def _fails_over_at(self) -> float:
-        home = self.home if self._legs and not self._is_closing else None
-        if home is None or home.role is not Role.HOME or len(self._legs) > 1 or home.unserved_since is None:
+        home = self.home if self._party and not self._is_closing else None
+        if home is None or home.role is not Role.HOME or home.unserved_since is None or not home.core.has_read:
             return NEVER
-        return home.unserved_since + FAILOVER_S if self._others() else NEVER
-
-    def _others(self) -> list[GatewayId]:
-        roster = None if self._desk is None else self._desk.roster
-        return [] if roster is None else [each for each in sorted(roster.brokers) if self._knows(each)]
+        is_moving = self._party.in_role(Role.TARGET) is not None
+        return NEVER if is_moving or not self._party.others() else home.unserved_since + FAILOVER_S
 
     def _fail_over(self, now: float) -> None:
         """Our broker is away for long: try the next one of the roster."""
-        others = self._others()
+        others = self._party.others()
         self.counts["failed over"] += 1
         to = others[self.counts["failed over"] % len(others)]
         self._note(f"nobody serves us at {self.home.gateway} for {FAILOVER_S:g} s: trying {to}")
@@ -491,11 +442,18 @@ class Traveller:
 
     def _close(self, now: float) -> None:
         """The user has had enough: leave all brokers; one that is not there is waited for no longer than CLOSE_S."""
-        self._is_closing = True
+        is_again, self._is_closing = self._is_closing, True
         self._order = None
-        for leg in list(self._legs.values()):
-            if leg.role in (Role.HOME, Role.WAITING):
-                self._give(leg, CloseRequested(), now)
+        are_there = all(leg.is_up for leg in self._party)
+        for leg in self._party:
+            is_needed = not leg.core.has_read or (leg.role is Role.WAITING and not are_there)
+            if is_again:
+                self._drop(leg, forget=leg.core.has_read)
+            elif leg.role in (Role.HOME, Role.WAITING):
+                if is_needed:  # what is written there, by a later life
+                    self._drop(leg, forget=leg.core.has_read)
+                else:
+                    self._give(leg, CloseRequested(), now)
             elif leg.is_up:
                 self._erase(leg)
             else:
@@ -505,10 +463,11 @@ class Traveller:
         self._effects.append(Note(text=text))
 
     def _finish(self) -> list[TravelEffect]:
-        self._hold_floors()
-        if self._is_closing and not self._legs and Finished() not in self._effects:
+        self._party.hold_floors()
+        if self._is_closing and not self._party and not self._is_over:
+            self._is_over = True
             self._effects.append(Finished())
-        times = [each for leg in self._legs.values() for each in (leg.wake_at, leg.end_by) if each is not None]
+        times = [each for leg in self._party for each in (leg.wake_at, leg.end_by) if each is not None]
         first = min([*times, self._fails_over_at()])
         if first < NEVER and first != self._wake_at:
             self._wake_at = first

@@ -146,9 +146,13 @@ class Unserved(Struct, frozen=True, kw_only=True):
 
 
 class JournalRead(Struct, frozen=True, kw_only=True):
-    """What an earlier life has written of moves at this broker (None: nothing); waits for Proceed, or for the end."""
+    """What an earlier life has written of moves at this broker (None: nothing); waits for Proceed, or for the end.
+
+    Not certain: the broker has not answered in time, so that there may be something all the same.
+    """
 
     journey: Journey | None
+    is_certain: bool = True
 
 
 class Failed(Struct, frozen=True, kw_only=True):

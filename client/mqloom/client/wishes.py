@@ -47,6 +47,10 @@ class Wishes:
         unwanted = (WishState.REFUSED, WishState.ENDING)
         return {name: wish for name, wish in self._wishes.items() if self._standings[name] not in unwanted}
 
+    def has(self, name: str) -> bool:
+        """Whether this one is wanted, or is ending."""
+        return name in self._wishes
+
     def copy(self) -> dict[str, Wish]:
         """Return what is wanted, by name."""
         return {name: wish for name, wish in self._wishes.items() if not self.is_ending(name)}

@@ -100,11 +100,14 @@ class Roster(Struct, frozen=True, kw_only=True):
         return None
 
 
+OrderAnswerKind = Literal["moving", "arrived", "moved", "stayed"]
+
+
 class OrderAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a client has come with an order; the last is `moved` or `stayed`, with the problem."""
 
     session: ShortText
-    answer: Literal["moving", "arrived", "moved", "stayed"]
+    answer: OrderAnswerKind
     problem: str = ""
 
 

@@ -19,6 +19,9 @@ from mqloom.core.ids import GatewayId, PublicationId
 from mqloom.core.limits import SEEN_ORIGINS_MAX, SEEN_WINDOW
 from mqloom.core.publication import Publication
 
+HELD_TIMES: Final = 16
+"""While marks do not count the window is so many times as wide: nothing but it forgets then."""
+
 EPOCHS_MAX: Final = 8
 """Epochs remembered of one origin; past that the oldest is forgotten."""
 
@@ -59,7 +62,8 @@ class Seen:
             print_ = print_of(publication.packet, publication.topic, publication.payload)
         epoch = origin.epoch(publication.epoch)
         low_water = publication.low_water if publication.qos and not self.holds_floors else 0
-        if not epoch.first_time(publication.sequence, low_water, self._window, print_):
+        window = self._window * HELD_TIMES if self.holds_floors else self._window
+        if not epoch.first_time(publication.sequence, low_water, window, print_):
             return publication.id
         if print_ is None or (len(origin.epochs) == 1 and not publication.repeat):
             return None

@@ -109,6 +109,7 @@ class Clients:
             return
         self._mirror.note(client, encode_record(replace(record, token="")) if record.token else data)
         if record.leaving_to and client in self._leaving:
+            self._subscribers.renew(client, record.lease_s, now)
             return
         difference = self._subscribers.compare(client, record, now)
         for name, wish in difference.begin.items():

@@ -360,7 +360,7 @@ class Node:
 
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
-        effects, self._effects = [*self._effects, *self._clients.drain(now), *self._moves.drain()], []
+        effects, self._effects = [*self._effects, *self._moves.drain()], []
         effects += self._migrations.drain()
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
@@ -377,6 +377,7 @@ class Node:
             messages = self._neighbours.outgoing(neighbour, posted.get(neighbour, []))
             effects += link.pack(messages, self._traffic.take(neighbour), now)
         effects += self._traffic.drain(now)
+        effects += self._clients.drain(now)  # behind what they get: who is told that a subscription has ended, leaves
         effects += self._guests.drain(now)
         acks = (link.pack_ack(now) for link in self._links.values())
         effects += [ack for ack in acks if ack is not None]

@@ -83,9 +83,7 @@ class Subscribers:
             out = layout.out(self._gateway, client)
             known = self._clients[client] = _Client(out, record.format, record.qos, None, record.incarnation)
         known.format, known.qos, known.incarnation = record.format, record.qos, record.incarnation
-        known.lease_until = now + record.lease_s if record.lease_s else None
-        if known.lease_until is not None:
-            self._note_lease(client, known.lease_until)
+        self.renew(client, record.lease_s, now)
         begin, end, stay = dict(record.subscriptions), [], []
         for name, (wish, key) in known.wishes.items():
             if record.subscriptions.get(name) == wish:
@@ -94,6 +92,13 @@ class Subscribers:
             else:
                 end.append(key)
         return Difference(begin, end, stay)
+
+    def renew(self, client: ClientId, lease_s: float, now: float) -> None:
+        """Note until when a client's record holds."""
+        known = self._clients[client]
+        known.lease_until = now + lease_s if lease_s else None
+        if known.lease_until is not None:
+            self._note_lease(client, known.lease_until)
 
     def _note_lease(self, client: ClientId, until: float) -> None:
         if len(self._leases) > 2 * len(self._clients) + 1_024:  # renewals must not fill the heap

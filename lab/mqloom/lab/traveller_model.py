@@ -21,8 +21,8 @@ from mqloom.client.legs import (
     TravelEffect,
     TravelEvent,
 )
+from mqloom.client.party import Manner as Asking
 from mqloom.client.states import State
-from mqloom.client.traveller import Manner as Asking
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     CloseRequested,

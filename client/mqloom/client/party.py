@@ -1,0 +1,102 @@
+"""All legs of a client that is moved between brokers, and where else it may go."""
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import NamedTuple
+
+from mqloom.client.journal import Travel
+from mqloom.client.journey import Journey
+from mqloom.client.legs import HOME_LEG, Leg, Role
+from mqloom.client.limits import LEASE_S
+from mqloom.client.subscriber import Subscriber
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.orders import OrderDesk, RosterBroker
+from mqloom.core.records import Wish
+from mqloom.core.seen import Seen
+
+
+class Manner(NamedTuple):
+    """How a client asks for its subscriptions, wherever it is."""
+
+    qos: int = 1
+    lease_s: float = LEASE_S
+    token: str = ""
+
+
+class Party:
+    """Legs by number, with one memory of what has come by any of them."""
+
+    def __init__(self, client: ClientId, manner: Manner, seen: Seen, desk: OrderDesk | None) -> None:
+        self.legs: dict[int, Leg] = {}
+        self.seen = seen
+        self._client = client
+        self._manner = manner
+        self._desk = desk
+        self._numbers = count(HOME_LEG)
+
+    def __len__(self) -> int:
+        return len(self.legs)
+
+    def __iter__(self) -> Iterator[Leg]:
+        """Yield those that are there now, whatever becomes of them meanwhile."""
+        return iter(list(self.legs.values()))
+
+    @property
+    def home(self) -> Leg:
+        """The leg by which we are served, or about to be."""
+        return next(leg for leg in self if leg.role in (Role.HOME, Role.WAITING))
+
+    def in_role(self, role: Role) -> Leg | None:
+        """Return the first leg of a role, if there is one."""
+        return next((leg for leg in self if leg.role is role), None)
+
+    def add(
+        self, role: Role, gateway: GatewayId | None, wishes: Mapping[str, Wish], journey: Journey, end_by: float | None
+    ) -> Leg:
+        """Have one more leg."""
+        core = Subscriber(
+            self._client,
+            wishes,
+            qos=self._manner.qos,
+            lease_s=self._manner.lease_s,
+            gateway=gateway,
+            token=self._manner.token,
+            lasting=True,
+            travel=Travel(journey, self.seen),
+        )
+        leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)
+        self.legs[leg.number] = leg
+        self.hold_floors()
+        return leg
+
+    def drop(self, leg: Leg) -> None:
+        """Have one leg less."""
+        del self.legs[leg.number]
+        self.hold_floors()
+
+    def hold_floors(self) -> None:
+        """Let marks count only if there is one way by which anything can come, and this is known."""
+        self.seen.holds_floors = len(self) > 1 or not all(leg.core.has_read for leg in self)
+
+    @property
+    def brokers(self) -> Mapping[GatewayId, RosterBroker]:
+        """The brokers of the roster, if one has come."""
+        roster = None if self._desk is None else self._desk.roster
+        return {} if roster is None else roster.brokers
+
+    def knows(self, gateway: str) -> bool:
+        """Whether we may go there, and are not there."""
+        return gateway in self.brokers and all(leg.gateway != gateway for leg in self)
+
+    def others(self) -> list[GatewayId]:
+        """Return where else we may go; nowhere as long as we do not know where we are."""
+        if any(leg.gateway is None for leg in self):
+            return []
+        return [each for each in sorted(self.brokers) if self.knows(each)]
+
+    def check(self) -> None:
+        """State the invariants."""
+        assert self.seen.holds_floors or all(leg.core.has_read for leg in self)
+        assert self.seen.holds_floors or len(self) <= 1
+        for leg in self:
+            leg.core.check()
