@@ -124,6 +124,60 @@ def test_one_that_was_moved_and_connects_to_the_first_broker_again_finds_its_way
     until(lambda: not town.has_session(WEST, "back"), "one session is left")
 
 
+def test_what_the_application_holds_stays_in_the_session_it_came_from(town: Town) -> None:
+    client, came = town.client(client_id="holder", clean_session=False, manual_ack=True)
+    number(town, 1)
+    held = came.get(timeout=WAIT_S_MAX)
+    assert town.migrate("holder", EAST) == 0
+    until(lambda: is_at(town, client, EAST), "it is moved")
+    number(town, 2)
+    message = came.get(timeout=WAIT_S_MAX)
+    assert json.loads(message.payload)["number"] == 2
+    client.ack(message.mid, message.qos)
+    assert town.has_session(WEST, "holder")  # if the program died now, it would get the first once more
+    client.ack(held.mid, held.qos)
+    until(lambda: not town.has_session(WEST, "holder"), "one session is left")
+
+
+HOLDER = """
+import sys, time
+from paho.mqtt.enums import CallbackAPIVersion
+from mqloom.client import Client, Federation
+
+federation = Federation(order_keys=(sys.argv[2],))
+client = Client(CallbackAPIVersion.VERSION2, "unsure", clean_session=False, manual_ack=True, federation=federation)
+client.on_message = lambda _c, _u, message: print(message.payload.decode(), flush=True)
+client.on_connect = lambda *_: client.subscribe("stocks/#", 1) and None
+client.on_established = lambda *_: print("established", flush=True)
+client.connect("127.0.0.1", int(sys.argv[1]))
+client.loop_start()
+while client._port == int(sys.argv[1]) or not client.is_connected():
+    time.sleep(0.01)
+print("there", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_after_a_move_it_gets_again_what_it_had_not_acknowledged_before(town: Town) -> None:
+    words = [sys.executable, "-c", HOLDER, str(town.ports[WEST]), town.keys.signing.public.text]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "established\n"
+        number(town, 1)
+        assert first.stdout.readline() == '{"number": 1}\n'
+        assert town.migrate("unsure", EAST) == 0
+        assert first.stdout.readline() == "there\n"
+        number(town, 2)
+        assert first.stdout.readline() == '{"number": 2}\n'
+        first.kill()
+    expected = {"established\n", '{"number": 1}\n', '{"number": 2}\n', "there\n"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as second:
+        assert second.stdout is not None
+        found = [second.stdout.readline() for _ in expected]
+        second.kill()
+    assert set(found) == expected
+
+
 KILLED = """
 import os, sys
 from paho.mqtt.enums import CallbackAPIVersion

@@ -66,3 +66,14 @@ def test_the_same_envelope_by_two_legs_is_acknowledged_at_both_brokers() -> None
     one, other = receipts.arrived(0, b"envelope", 3, []), receipts.arrived(1, b"envelope", 7, [])
     assert (receipts.settled(other), receipts.settled(one)) == (other, one)
     assert (one.packet, other.packet) == (3, 7)
+
+
+def test_what_came_by_a_connection_is_held_until_all_of_it_is_done_with() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(1, b"envelope", 3, [delivery(1)])
+    assert (receipts.holds(0), receipts.holds(1)) == (False, True)
+    receipt.left.clear()
+    receipts.lost(1)
+    assert receipts.holds(1)
+    receipts.settled(receipt)
+    assert not receipts.holds(1)

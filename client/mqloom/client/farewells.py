@@ -1,7 +1,9 @@
 """Sessions of ours that brokers are to forget, each ended by connecting once without one, in a thread of its own.
 
-A broker can be gone just then: it is tried again, for a while. But should we be sent back to it meanwhile, the old
-session must not be ended over the head of the new one: `Farewells.is_busy` stops the trying, and says when it is over.
+As long as the application has not taken, or acknowledged, all that has come by it, a session is kept: a program that
+dies gets it from there in its next life. A broker can be gone just then: it is tried again, for a while. But should we
+be sent back to it meanwhile, the old session must not be ended over the head of the new one: `Farewells.is_busy` stops
+the trying, and says when it is over.
 """
 
 import logging
@@ -14,10 +16,13 @@ from typing import Final, NamedTuple
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, TRY_AGAIN_S
+from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, LINGER_S, TRY_AGAIN_S
 from mqloom.client.wired import Address
 
 logger: Final = logging.getLogger("mqloom.client")
+
+HELD_AGAIN_S: Final = 0.02
+"""How often it is looked whether the application has taken all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,14 @@ class Identity:
     username: str | None
     password: bytes | None
     keepalive_s: int
+
+
+class Parting(NamedTuple):
+    """How a broker is left: what it still holds for us, what disconnects us, and whether it is to forget us."""
+
+    is_held: Callable[[], bool]
+    end: Callable[[], None]
+    forget: bool
 
 
 class _Farewell(NamedTuple):
@@ -43,13 +56,16 @@ class Farewells:
     def __init__(self) -> None:
         self._under_way: list[_Farewell] = []
 
-    def begin(self, address: Address, identity: Identity, end: Callable[[], None], *, forget: bool) -> None:
-        """Call `end`, which leaves a broker; then have that forget our session, if so."""
+    def begin(self, address: Address, identity: Identity, parting: Parting) -> None:
+        """Leave a broker when nothing is held any more, or LINGER_S are over; then it forgets our session, if so."""
         is_called_off = threading.Event()
 
         def leave() -> None:
-            end()
-            if forget:
+            deadline = time.monotonic() + LINGER_S
+            while parting.is_held() and time.monotonic() < deadline and not is_called_off.is_set():
+                is_called_off.wait(HELD_AGAIN_S)
+            parting.end()
+            if parting.forget:
                 forget_session(address, identity, FORGET_S, is_called_off)
 
         thread = threading.Thread(target=leave, name="mqloom-leave", daemon=True)

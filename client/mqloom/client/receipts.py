@@ -73,6 +73,10 @@ class Receipts:
         self._open.pop((receipt.leg, receipt.envelope), None)
         return receipt
 
+    def holds(self, leg: int) -> bool:
+        """Whether the application has not taken all that came by a connection."""
+        return any(each.leg == leg for each in self._open.values())
+
     def lost(self, leg: int) -> None:
         """A connection is gone: packet ids mean nothing any more, until the broker has sent the envelopes again."""
         for receipt in self._open.values():

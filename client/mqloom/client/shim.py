@@ -79,7 +79,7 @@ class Shim:
         self._lock = threading.RLock()
         self._core: Subscriber | Traveller | None = None
         self._events: deque[tuple[int | None, Event, int]] = deque()  # on which leg, what, and its packet id
-        self._ways = Ways(application, self._happened)
+        self._ways = Ways(application, self._happened, self._is_held)
         self._tidings: deque[Tidings] = deque()
         self._receipts = Receipts()
         self._wake_at: float | None = None
@@ -118,6 +118,10 @@ class Shim:
         self._events.append((leg, event, packet))
         self._application.wake(from_background=True)
 
+    def _is_held(self, leg: int) -> bool:
+        with self._lock:
+            return self._receipts.holds(leg)
+
     def acknowledge(self, number: int) -> MQTTErrorCode:
         """The application has taken a publication of QoS 1."""
         with self._lock:
@@ -131,7 +135,7 @@ class Shim:
                 return
             self._counted += _counts_of(self._core)
             self._ways.pause()
-            self._ways = Ways(self._application, self._happened)
+            self._ways = Ways(self._application, self._happened, self._is_held)
             self._events.clear()
             self._up.clear()
             self._wake_at = None

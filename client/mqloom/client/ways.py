@@ -17,12 +17,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
-from mqloom.client.farewells import Farewells, Identity
+from mqloom.client.farewells import Farewells, Identity, Parting
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import Address, Wired, kept_session
@@ -156,11 +157,13 @@ class Background(Wired):
 class Ways:
     """All legs of one client."""
 
-    def __init__(self, application: Movable, tell: Tidings) -> None:
+    def __init__(self, application: Movable, tell: Tidings, is_held: Callable[[int], bool]) -> None:
         self.own = 0
         """The leg that the application's own connection is."""
         self._application = application
         self._tell = tell
+        self._is_held = is_held  # whether the application has not taken all that came by a leg
+        self._left: dict[int, Background] = {}  # closed, but the application may still acknowledge
         self._others: dict[int, Background] = {}
         self._opening: dict[int, Address] = {}
         self._home = 0
@@ -191,19 +194,29 @@ class Ways:
 
     def acknowledge(self, number: int, packet: int) -> MQTTErrorCode:
         """Acknowledge a message that has come by a background leg."""
-        other = self._others.get(number)
+        other = self._others.get(number) or self._left.get(number)
         return MQTTErrorCode.MQTT_ERR_SUCCESS if other is None else other.acknowledge(packet)
 
     def close(self, number: int, *, forget: bool) -> None:
         """Leave a broker for good, when all that was published there is acknowledged; `forget`: our session too."""
         address = self._opening.pop(number, None)
         if address is not None and forget:
-            self._farewells.begin(address, self._application.leg_identity, lambda: None, forget=True)
+            self._part(number, address, lambda: None, forget=True)
         elif number == self.own:
             self._closing = forget
         elif number in self._others:
-            other = self._others.pop(number)
-            self._farewells.begin(other.address, self._application.leg_identity, other.end, forget=forget)
+            other = self._left[number] = self._others.pop(number)
+            self._part(number, other.address, other.end, forget=forget)
+
+    def _part(self, number: int, address: Address, end: Callable[[], None], *, forget: bool) -> None:
+        """Leave a broker in the background, when the application has taken all that came from there."""
+
+        def ended() -> None:
+            end()
+            self._left.pop(number, None)
+
+        parting = Parting(partial(self._is_held, number), ended, forget)
+        self._farewells.begin(address, self._application.leg_identity, parting)
 
     def end(self) -> None:
         """The application has had enough: leave all brokers but its own, where nothing is to remember us."""
@@ -231,7 +244,8 @@ class Ways:
         for number, other in list(self._others.items()):
             del self._others[number]
             self._opening[number] = other.address
-            self._farewells.begin(other.address, self._application.leg_identity, other.end, forget=False)
+            parting = Parting(lambda: False, other.end, forget=False)
+            self._farewells.begin(other.address, self._application.leg_identity, parting)
 
     def settle(self) -> None:
         """Open what waits, and let the application's own connection be the leg that counts; between two packets."""
@@ -289,9 +303,8 @@ class Ways:
         other.end()
         self._application.go_to(other.address)
         self.own = other.number
-        identity = self._application.leg_identity
         if self._closing is None:  # what is under way there is still to come
             self._begin(was_number, before)
         elif self._closing:
-            self._farewells.begin(before, identity, lambda: None, forget=True)
+            self._part(was_number, before, lambda: None, forget=True)
         self._closing = None
