@@ -3,6 +3,11 @@
 import argparse
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +77,32 @@ def test_all_are_moved_there_and_back_and_nothing_is_lost_or_comes_twice(capsys:
         ("east", "west", 8),
     ]
     assert "wave 2, east to west" in captured.err
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell of a process's children")
+def test_an_interrupt_in_a_wave_ends_everything_that_was_started() -> None:
+    code = "from mqloom.core.command import main; raise SystemExit(main())"
+    words = ["bench", "migration", "--subscribers", "4", "--rate", "20", "--pause-s", "0.1", "--move-rate", "0.5"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if "wave 1" in line:
+                break
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        children = [Path("/proc", child) for child in listed.split()]
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+        process.wait(10)
+        process.stderr.close()
+    assert len(children) >= 6, "two brokers, two gateways, subscribers and a publisher"
+    deadline = time.monotonic() + 10  # Python's own helper of processes goes a little later
+    while any(child.exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [child for child in children if child.exists()]
