@@ -40,6 +40,11 @@ def test_another_share_can_be_asked_for() -> None:
     assert all(0.001 <= len(indices) / QUOTES <= 0.004 for indices in few.wanted)
 
 
+def test_what_is_wanted_is_found_as_by_trying_every_quote() -> None:
+    for interest, indices in zip(TEN.interests, TEN.wanted, strict=True):
+        assert indices == {index for index, quote in enumerate(TEN.quotes) if interest.wants(quote)}
+
+
 def test_what_is_wanted_is_what_the_filter_language_says() -> None:
     for interest, indices in zip(TEN.interests[:3], TEN.wanted, strict=False):
         where = Filter.parse(interest.where)

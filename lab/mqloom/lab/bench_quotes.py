@@ -1,8 +1,8 @@
 """What the federation's measurement publishes, who wants what of it, and the exact account of what came.
 
 Publications are numbered. Number n is quote n modulo QUOTES of the stock workload, with n as its `id`; so what a
-subscriber has to get is known by trying its interest on every quote once. Numbers have eight digits, and so all
-publications of one quote are of one length.
+subscriber has to get is known by trying its interest once on every quote that has its symbol. Numbers have eight
+digits, and so all publications of one quote are of one length.
 """
 
 import copy
@@ -34,10 +34,15 @@ class Quotes:
         self.quotes = [market.quote(FIRST_NUMBER + number) for number in range(QUOTES)]
         self.interests: list[Interest] = []
         self.wanted: list[frozenset[int]] = []
-        """By subscriber: which quotes, by trying all."""
+        """By subscriber: which quotes, by trying all that have its symbol."""
+        of_symbol: dict[object, list[int]] = {}
+        for index, quote in enumerate(self.quotes):
+            of_symbol.setdefault(quote["symbol"], []).append(index)
         while len(self.interests) < subscribers:
             wish = interest(randomness)
-            matching = frozenset(index for index, quote in enumerate(self.quotes) if wish.wants(quote))
+            symbols = [value for path, comparator, value in wish.parts if (path, comparator) == ("symbol", "=")]
+            tried = of_symbol.get(symbols[0], ()) if symbols else range(QUOTES)
+            matching = frozenset(index for index in tried if wish.wants(self.quotes[index]))
             if share[0] <= len(matching) / QUOTES <= share[1]:
                 self.interests.append(wish)
                 self.wanted.append(matching)
