@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--waves", type=whole_number(WAVES_MAX), default=usual.waves, metavar="W", help="each moves all of them; 5")
     add("--brokers", type=int, choices=(2, 3), default=usual.brokers, help="in a chain; 2")
     move_rate = positive_number(RATE_MAX)
-    add("--move-rate", type=move_rate, default=usual.move_rate, metavar="M", help="subscribers moved a second; 50")
+    add("--move-rate", type=move_rate, default=usual.move_rate, metavar="M", help="subscribers moved a second; 25")
     at_once = whole_number(AT_ONCE_MAX)
     add("--at-once", type=at_once, default=usual.at_once, metavar="N", help="so many on their way at most; 50")
     share = positive_number(SHARE_MAX)
