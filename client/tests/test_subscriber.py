@@ -3,7 +3,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from mqloom.client.inbox import COUNTS
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CLOSE_S, FIND_S, LEASE_S, LOOK_S
 from mqloom.client.states import State
 from mqloom.client.subscriber import Subscriber
@@ -485,13 +484,6 @@ def test_closing_does_not_wait_for_a_gateway_that_has_gone(served: Script) -> No
     assert served(CloseRequested()) == [deleted(), Finished()]
 
 
-@pytest.mark.parametrize("connected", [False, True])
-def test_closing_before_a_gateway_is_found_is_simple(script: Script, connected: bool) -> None:
-    if connected:
-        script(Connected())
-    assert script(CloseRequested()) == [Finished()]
-
-
 @pytest.mark.parametrize(
     "event", [Connected(), ConnectionLost(), Woke(), CloseRequested(), status(), envelope(1), established()]
 )
@@ -499,7 +491,3 @@ def test_after_the_end_nothing_happens(served: Script, event: Event) -> None:
     served(CloseRequested())
     served(ended())
     assert served(event) == []
-
-
-def test_every_count_has_a_meaning(script: Script) -> None:
-    assert set(script.subscriber.counts) == set(COUNTS)
