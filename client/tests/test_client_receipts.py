@@ -77,3 +77,16 @@ def test_what_came_by_a_connection_is_held_until_all_of_it_is_done_with() -> Non
     assert receipts.holds(1)
     receipts.settled(receipt)
     assert not receipts.holds(1)
+
+
+def test_an_envelope_that_another_thread_acknowledges_is_done_with_once() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(0, b"one", 7, [delivery(1)])
+    taken = receipt.left.popleft()
+    receipts.hold(receipt, receipts.next_number())
+    assert receipts.release(PACKET_IDS + 1) is receipt
+    assert receipts.settled(receipt) is None
+    again = receipts.arrived(0, b"two", 8, [])
+    receipts.hold(again, 5)
+    receipts.take_back(again, 5, taken)
+    assert (list(again.left), again.held) == ([taken], 0)

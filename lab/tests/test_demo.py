@@ -84,6 +84,7 @@ def test_repeated_and_unasked_quotes_are_found_out() -> None:
     assert verdict["unasked"] != 0
 
 
+@pytest.mark.full
 def test_soft_links_spare_pure_forwards_and_lose_nothing() -> None:
     async def run() -> dict[str, object]:
         loop = asyncio.get_running_loop()

@@ -71,6 +71,7 @@ def test_wishes_mean_what_the_filter_language_says_and_some_cover_others() -> No
     assert 0.03 < share_matched(wishes, contents) < 0.06
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publiy_covering, "PUBLICATIONS", 3)
     monkeypatch.setattr(publiy_covering, "SUBSCRIPTIONS_EACH", 3)

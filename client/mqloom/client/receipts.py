@@ -58,6 +58,12 @@ class Receipts:
         receipt.held += 1
         self._holders[number] = receipt
 
+    def take_back(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
+        """The application did not take this one after all: it is given out again."""
+        receipt.left.appendleft(delivery)
+        if self._holders.pop(number, None) is not None:
+            receipt.held -= 1
+
     def release(self, number: int) -> Receipt | None:
         """The application has acknowledged one; return its envelope if that is done with now."""
         receipt = self._holders.pop(number, None)
@@ -67,11 +73,11 @@ class Receipts:
         return self.settled(receipt)
 
     def settled(self, receipt: Receipt) -> Receipt | None:
-        """Return an envelope if it is done with, and forget it then."""
-        if receipt.left or receipt.held:
+        """Return an envelope if it is done with, and forget it then; it is returned once."""
+        key = receipt.leg, receipt.envelope
+        if receipt.left or receipt.held or self._open.get(key) is not receipt:
             return None
-        self._open.pop((receipt.leg, receipt.envelope), None)
-        return receipt
+        return self._open.pop(key)
 
     def holds(self, leg: int) -> bool:
         """Whether the application has not taken all that came by a connection."""

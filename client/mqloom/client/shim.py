@@ -203,8 +203,7 @@ class Shim:
             receipt = self._receipts.arrived(leg, event.payload, packet, deliveries)
         self._tell_all()
         while receipt.left:
-            self._deliver(receipt, receipt.left[0])
-            receipt.left.popleft()
+            self._deliver(receipt)
         with self._lock:
             return self._receipts.settled(receipt)
 
@@ -337,11 +336,13 @@ class Shim:
 
     # ---- the application -----------------------------------------------------------------------------------------
 
-    def _deliver(self, receipt: Receipt, delivery: Deliver) -> None:
-        qos = self.table.qos_for(delivery.names, delivery.publication.qos)
-        number = self._receipts.next_number()
-        if qos and self.acknowledges_itself:
-            with self._lock:
+    def _deliver(self, receipt: Receipt) -> None:
+        """Give out the next of an envelope. Another thread may acknowledge it before the callback has returned."""
+        with self._lock:
+            delivery = receipt.left.popleft()
+            qos = self.table.qos_for(delivery.names, delivery.publication.qos)
+            number = self._receipts.next_number()
+            if qos and self.acknowledges_itself:
                 self._receipts.hold(receipt, number)
         protocol = self._application.protocol
         message = message_of(delivery.publication, qos=qos, number=number, protocol=protocol)
@@ -350,6 +351,8 @@ class Shim:
             self._application.deliver(message)
         except BaseException:
             self._received -= 1  # it comes again
+            with self._lock:
+                self._receipts.take_back(receipt, number, delivery)
             raise
 
     def _acknowledge(self, receipt: Receipt) -> MQTTErrorCode:
