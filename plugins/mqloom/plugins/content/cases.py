@@ -6,14 +6,14 @@ Here all of them lie in one array, by value and bound.
 """
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import groupby
 from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
-from mqloom.plugins.content.entries import Code, Entry, Item, Items, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import Code, Item, Items, LeafName, Mask, container
 from mqloom.plugins.content.keys import SCALARS, Get, key_of
+from mqloom.plugins.content.laid_out import LaidOut
 from mqloom.plugins.content.planning import CaseLeaf
 from mqloom.plugins.content.thresholds import SEARCH, is_number
 
@@ -35,59 +35,15 @@ Those without a bound have 0.
 """
 
 
-class Cases:
+class Cases(LaidOut[CaseLeaf, _Row]):
     """Items by value and bound. `row` is right after `settle`."""
 
-    __slots__ = (
-        "_code",
-        "_entries",
-        "_laid_out",
-        "_leaf",
-        "_rows",
-        "bound_path",
-        "name",
-        "node",
-        "path",
-        "row",
-        "waiting",
-    )
+    __slots__ = ("bound_path", "path")
 
     def __init__(self, name: LeafName, leaf: CaseLeaf, node: Any, code: Code) -> None:
-        self.name = name
-        self.node = node
+        super().__init__(name, leaf, node, code, _Row)
         self.path = leaf.path
         self.bound_path = leaf.bound_path
-        self.waiting = True
-        """Whether `settle` has something to do."""
-        self.row: list[CaseRow] = []
-        """One, or none before it is settled: selections share the list."""
-        self._leaf = leaf
-        self._code = code
-        self._entries: list[Entry] = []
-        self._rows: list[_Row] = []
-        self._laid_out: list[_Row] = []
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def add(self, entry: Entry, item: Item, argument: tuple[Hashable, float]) -> Any:
-        """Take an item in; return what `remove` will need."""
-        self._rows.append(_Row(*argument, item, entry.bit))
-        self._entries.append(entry)
-        self.waiting = True
-        return None
-
-    def remove(self, entry: Entry, _argument: Any) -> None:
-        """Forget one of an entry's items: if it has several values, each is removed in turn."""
-        index = bisect_left(self._entries, entry.number, key=number_of)
-        assert self._entries[index] is entry
-        del self._entries[index], self._rows[index]
-        self.waiting = True
-
-    def turn(self, code: Code) -> None:
-        """Hold more kinds of ids from now on."""
-        self._code = code
-        self.settle()
 
     def settle(self) -> None:
         """Lay bounds and ids out."""
@@ -113,10 +69,7 @@ class Cases:
         found: list[int] = []
         place = 0 if self.bound_path else None
         collect_cases([(self.path, place, [(*row[:-1], range(len(self._laid_out)))])], get, values, found)
-        mask = 0
-        for index in found:
-            mask |= self._laid_out[index].bit
-        return mask
+        return self._mask_of(found)
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""

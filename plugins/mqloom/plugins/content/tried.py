@@ -7,14 +7,14 @@ little of it is touched that it may stay in the processor's cache.
 """
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from sys import getsizeof
 from typing import Any, Final, NamedTuple
 
-from mqloom.plugins.content.entries import Code, Entry, Item, Items, LeafName, Mask, container, number_of
+from mqloom.plugins.content.entries import Code, Item, Items, LeafName, Mask, container
 from mqloom.plugins.content.keys import Get
+from mqloom.plugins.content.laid_out import LaidOut
 from mqloom.plugins.content.planning import TriedLeaf
 from mqloom.plugins.content.thresholds import SEARCH, is_number
 
@@ -41,48 +41,15 @@ items   the ids, each beside its bound
 """
 
 
-class Tried:
+class Tried(LaidOut[TriedLeaf, _Row]):
     """Items by two bounds. `row` is right after `settle`."""
 
-    __slots__ = ("_code", "_entries", "_laid_out", "_leaf", "_rows", "name", "node", "paths", "row", "waiting")
+    __slots__ = ("paths",)
 
     def __init__(self, name: LeafName, leaf: TriedLeaf, node: Any, code: Code) -> None:
-        self.name = name
-        self.node = node
-        self.waiting = True
-        """Whether `settle` has something to do."""
-        self.row: list[TriedRow] = []
-        """One, or none before it is settled: selections share the list."""
+        super().__init__(name, leaf, node, code, _Row)
         self.paths = [path for path, _ in leaf.bounds]
         """The attributes of both bounds."""
-        self._leaf = leaf
-        self._code = code
-        self._entries: list[Entry] = []
-        self._rows: list[_Row] = []
-        self._laid_out: list[_Row] = []
-        """The rows as their bounds and ids lie."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def add(self, entry: Entry, item: Item, bounds: tuple[float, float]) -> Any:
-        """Take an item in; return what `remove` will need."""
-        self._rows.append(_Row(*bounds, item, entry.bit))
-        self._entries.append(entry)
-        self.waiting = True
-        return None
-
-    def remove(self, entry: Entry, _argument: Any) -> None:
-        """Forget an entry's item."""
-        index = bisect_left(self._entries, entry.number, key=number_of)
-        assert self._entries[index] is entry
-        del self._entries[index], self._rows[index]
-        self.waiting = True
-
-    def turn(self, code: Code) -> None:
-        """Hold more kinds of ids from now on."""
-        self._code = code
-        self.settle()
 
     def settle(self) -> None:
         """Lay bounds and ids out."""
@@ -106,10 +73,7 @@ class Tried:
         [row] = self.row
         found: list[int] = []
         collect_tried([(0, 1, [(*row[:-1], range(len(self._laid_out)))])], values, found)
-        mask = 0
-        for index in found:
-            mask |= self._laid_out[index].bit
-        return mask
+        return self._mask_of(found)
 
     def size_bytes(self) -> int:
         """Return the memory it takes, without the ids."""
