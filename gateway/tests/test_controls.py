@@ -9,9 +9,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control, Message
-from mqloom.gateway.controls import Controls
-from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.interfaces import (
+from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
     AgentEvent,
@@ -20,6 +18,8 @@ from mqloom.gateway.interfaces import (
     PublishControl,
     WakeAgentAt,
 )
+from mqloom.gateway.controls import Controls
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
 from mqloom.plugins.tree_overlay import TreeOverlay

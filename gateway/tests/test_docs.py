@@ -19,7 +19,7 @@ from mqloom.core.counters import COUNTERS
 from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Publication
-from mqloom.gateway import interfaces
+from mqloom.gateway import agent_interfaces, interfaces, offload_interfaces
 from mqloom.gateway.configuration import TABLES
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.interfaces import Codec
@@ -71,9 +71,22 @@ def test_no_hook_is_documented_that_does_not_exist() -> None:
 
 
 def test_every_type_that_plugins_use_is_documented() -> None:
-    classes = {name for name, kind in vars(interfaces).items() if inspect.isclass(kind)}
-    own = {name for name in classes if getattr(interfaces, name).__module__ == interfaces.__name__}
-    aliases = {"Attributes", "Settings", "AgentEvent", "AgentEffect", "OverlayEvent", "OverlayEffect"}
+    own = {
+        name
+        for module in (interfaces, agent_interfaces, offload_interfaces)
+        for name, kind in vars(module).items()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__
+    }
+    aliases = {
+        "Attributes",
+        "Bits",
+        "Settings",
+        "Subject",
+        "AgentEvent",
+        "AgentEffect",
+        "OverlayEvent",
+        "OverlayEffect",
+    }
     assert {row[0].strip("`") for row in rows(section("hooks.md", "Types"))} == own | aliases
 
 

@@ -31,12 +31,7 @@ from mqloom.core.messages import (
 )
 from mqloom.core.records import Answer
 from mqloom.core.wire import Ack, Frame, encode, encode_ack
-from mqloom.gateway.interfaces import (
-    AgentEffect,
-    AgentEvent,
-    AgentWoke,
-    ControlReceived,
-)
+from mqloom.gateway.agent_interfaces import AgentEffect, AgentEvent, AgentWoke, ControlReceived
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node
 from mqloom.lab.gate import (

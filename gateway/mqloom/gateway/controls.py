@@ -7,16 +7,17 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import AGENT_RETRY_S, CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
 from mqloom.core.messages import Control
 from mqloom.core.seen import Seen
-from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.interfaces import (
+from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
     AgentEvent,
+    AgentLog,
     AgentWoke,
     ControlReceived,
     PublishControl,
     WakeAgentAt,
 )
+from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.outbox import Outbox
 
@@ -83,7 +84,9 @@ class Controls:
         for effect in effects:
             if isinstance(effect, PublishControl):
                 self._publish(name, effect)
-            else:
+            elif isinstance(effect, AgentLog):
+                self._journal.tell(effect.level, f"agent {name}: {effect.text}")
+            elif isinstance(effect, WakeAgentAt):
                 self._wake_at[name] = effect.at
 
     def _publish(self, name: str, effect: PublishControl) -> None:
@@ -112,8 +115,8 @@ def _ask(agent: Agent, event: AgentEvent, now: float) -> list[AgentEffect]:
         if isinstance(effect, PublishControl):
             if not isinstance(effect.body, bytes) or not isinstance(effect.hops, int):
                 raise TypeError(f"a control publication is bytes and a number of hops, not {effect!r:.100}")
-        elif not isinstance(effect, WakeAgentAt):
+        elif not isinstance(effect, WakeAgentAt | AgentLog):
             raise TypeError(f"an agent answers with its effects, not {effect!r:.100}")
-        elif not math.isfinite(effect.at):
+        elif isinstance(effect, WakeAgentAt) and not math.isfinite(effect.at):
             raise ValueError(f"{effect.at} is no time to wake at")
     return effects

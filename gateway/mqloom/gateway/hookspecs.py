@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import pluggy
 
 from mqloom.core.ids import GatewayId
+from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.interfaces import (
     AdapterKind,
-    Agent,
     Codec,
     CounterRecord,
     MatcherKind,

@@ -1,7 +1,8 @@
-"""What plugins build: the narrow shapes in which a gateway uses a codec, a matcher, an overlay, an agent, an adapter.
+"""What plugins build: the narrow shapes in which a gateway uses a codec, a matcher, an overlay, an adapter.
 
 A hook of `hookspecs.py` is asked once, at the start, and answers with one of the named kinds below; the configuration
-chooses among them by name. What they build is then called directly, in batches, with no hook call in between.
+chooses among them by name. What they build is then called directly, in batches, with no hook call in between. Agents
+have `agent_interfaces.py`, and those who choose whom to move `offload_interfaces.py`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -269,47 +270,6 @@ class OverlayKind:
     name: str
     build: Callable[[GatewayId, Sequence[GatewayId], Settings], Overlay]
     hints: Callable[[Settings], Sequence[str]] | None = None
-
-
-class ControlReceived(NamedTuple):
-    """An agent of the same name at `origin` published `body`."""
-
-    origin: GatewayId
-    body: bytes
-
-
-class AgentWoke(NamedTuple):
-    """The time that an agent asked for has come; also its first event, at the start."""
-
-
-class PublishControl(NamedTuple):
-    """Send `body` to the agents of the same name on all gateways within `hops` links."""
-
-    body: bytes
-    hops: int
-
-
-class WakeAgentAt(NamedTuple):
-    """Send AgentWoke at this time; a later one replaces an earlier one."""
-
-    at: float
-
-
-AgentEvent = ControlReceived | AgentWoke
-AgentEffect = PublishControl | WakeAgentAt
-
-
-class Agent(Protocol):
-    """An internal subscriber with timers, which talks to its like on other gateways; a core without IO itself."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the agents of all gateways find each other."""
-        ...
-
-    def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
-        """Take an event, return what is to be done."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

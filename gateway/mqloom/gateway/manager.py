@@ -15,10 +15,10 @@ import pluggy
 
 from mqloom.core.errors import PluginError
 from mqloom.core.ids import GatewayId
+from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.hookspecs import PROJECT, HookSpecs
 from mqloom.gateway.interfaces import (
     AdapterKind,
-    Agent,
     Codec,
     CounterRecord,
     MatcherKind,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import PAYLOAD_BYTES_MAX
-from mqloom.gateway.interfaces import Agent, CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
+from mqloom.gateway.agent_interfaces import Agent
+from mqloom.gateway.interfaces import CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts

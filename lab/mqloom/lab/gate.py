@@ -28,16 +28,8 @@ from mqloom.core.publication import Incoming, Publication
 from mqloom.core.records import Answer, Delivered, Format, Record, Wish, decode_answer, decode_envelope, encode_record
 from mqloom.core.wire import Ack, Frame, decode, decode_ack, encode, encode_ack
 from mqloom.gateway import node as node_module
-from mqloom.gateway.interfaces import (
-    Agent,
-    AgentEffect,
-    AgentEvent,
-    CodecChoice,
-    Matcher,
-    PublishControl,
-    SubscribeRequest,
-    WakeAgentAt,
-)
+from mqloom.gateway.agent_interfaces import Agent, AgentEffect, AgentEvent, PublishControl, WakeAgentAt
+from mqloom.gateway.interfaces import CodecChoice, Matcher, SubscribeRequest
 from mqloom.gateway.links import LinkState
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.subscribers import Standing
