@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from mqloom.client.inbox import COUNTS, Heard, Inbox
 from mqloom.client.journal import NEVER, Journal, Travel
 from mqloom.client.journey import Journey
-from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S, LOOK_S
+from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S
+from mqloom.client.lookout import Lookout
 from mqloom.client.states import State
 from mqloom.client.vocabulary import (
     CloseRequested,
@@ -79,11 +80,8 @@ class Subscriber:
             self._record.journey = travel.journey
             self._record.reads = self._record.waits = True
         self._lasting = lasting
-        self._statuses = layout.all_status() if gateway is None else layout.status(gateway)
-        self._gateway: Status | None = None  # the one we asked last
-        self._nearest: GatewayId | None = None
+        self._lookout = Lookout(self._inbox, gateway)
         self._answered = False
-        self._look_at: float | None = None
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
@@ -96,7 +94,7 @@ class Subscriber:
     @property
     def gateway(self) -> GatewayId | None:
         """The gateway that we asked last."""
-        return None if self._gateway is None else self._gateway.gateway
+        return self._lookout.gateway
 
     @property
     def wishes(self) -> Mapping[str, Wish]:
@@ -116,7 +114,7 @@ class Subscriber:
     @property
     def nearest(self) -> GatewayId | None:
         """The gateway of this broker, alive or not, as far as we have heard of one."""
-        return self._nearest
+        return self._lookout.nearest
 
     @property
     def is_answered(self) -> bool:
@@ -174,9 +172,9 @@ class Subscriber:
     def check(self) -> None:
         """State the invariants; for tests."""
         if self.state in (State.READING, State.LEAVING):
-            assert self._gateway is not None
+            assert self.gateway is not None
         if self.state in (State.ASKING, State.SERVED, State.CLOSING):
-            assert self._gateway is not None
+            assert self.gateway is not None
             assert self._lasting or not self._wishes.are_refused()
         if self.state in (State.ASKING, State.SERVED):
             assert self._wishes.are_answered() == (self.state is State.SERVED)
@@ -202,14 +200,14 @@ class Subscriber:
         self._wishes.add(added.name, added.wish)
         if self.state is State.IDLE:
             self._find(now)
-        elif self.state is State.FINDING and self._gateway is None and self._give_up_at is None:
+        elif self.state is State.FINDING and self.gateway is None and self._give_up_at is None:
             self._give_up_at = now + FIND_S
         elif self.state in (State.ASKING, State.SERVED):
             self._change(now)
 
     def _remove(self, name: str, now: float) -> None:
         assert self._lasting
-        if not self._wishes.remove(name, now + ENDED_S) or self._gateway is None:
+        if not self._wishes.remove(name, now + ENDED_S) or self.gateway is None:
             self._forget(name)
         elif self.state in (State.ASKING, State.SERVED):
             self._change(now)
@@ -230,14 +228,8 @@ class Subscriber:
 
     def _find(self, now: float) -> None:
         self.state = State.FINDING
-        self._give_up_at = now + FIND_S if self._gateway is None else None
-        self._look_at = now + LOOK_S if self._statuses == layout.all_status() else None
-        self._effects.append(Subscribe(topic=self._statuses, qos=1))
-
-    def _look(self) -> None:
-        """Ask in a way that needs no wildcard: not every broker replays a status to one."""
-        self._look_at = None
-        self._effects.append(Subscribe(topic=layout.here(), qos=1))
+        self._give_up_at = now + FIND_S if self.gateway is None else None
+        self._effects.append(self._lookout.begin(now))
 
     def _receive(self, message: MessageReceived, now: float) -> None:
         gateway = self.gateway
@@ -254,31 +246,25 @@ class Subscriber:
 
     def _receive_word(self, message: MessageReceived, now: float) -> None:
         """Heed what some gateway says of itself."""
-        if message.topic == layout.here():
-            here = self._inbox.here(message.payload)
-            if here is not None and self.state is State.FINDING:
-                self._effects.append(Subscribe(topic=layout.status(here), qos=1))
-        else:
-            heard = self._inbox.status(message)
-            if heard is not None:
-                self._receive_status(heard, now)
+        heard = self._lookout.hear(message)
+        if isinstance(heard, Heard):
+            self._receive_status(heard, now)
+        elif heard is not None and self.state is State.FINDING:
+            self._effects.append(heard)
 
     def _receive_status(self, heard: Heard, now: float) -> None:
-        if self._gateway is None:
-            self._nearest = heard.gateway
         if self.state is State.FINDING:
             if heard.status is not None:
                 self._take(heard.status, now)
         elif self.state is State.READING:
             if heard.status is not None and heard.gateway == self.gateway:
-                self._gateway = heard.status
+                self._lookout.take(heard.status)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and heard.gateway == self.gateway:
             self._watch(heard.status, now)
 
     def _take(self, status: Status, now: float) -> None:
         """Turn to a gateway that is alive: listen first, then ask."""
-        self._gateway = status
-        self._look_at = None
+        self._lookout.take(status)
         self._effects += [
             Subscribe(topic=layout.control(status.gateway, self._client), qos=1),
             Subscribe(topic=layout.out(status.gateway, self._client), qos=self._record.qos),
@@ -293,13 +279,12 @@ class Subscriber:
 
     def _watch(self, alive: Status | None, now: float) -> None:
         """Heed what our gateway says of itself."""
-        assert self._gateway is not None
         if alive is None:
             self.state = State.FINDING
             self._give_up_at = None
-            self._note(f"the gateway {self._gateway.gateway} is gone; waiting for it")
-        elif alive.epoch != self._gateway.epoch:
-            self._gateway = alive
+            self._note(f"the gateway {self.gateway} is gone; waiting for it")
+        elif self._lookout.found is None or alive.epoch != self._lookout.found.epoch:
+            self._lookout.take(alive)
             self._ask(now)
 
     # ---- moves ---------------------------------------------------------------------------------------------------
@@ -323,7 +308,7 @@ class Subscriber:
     @property
     def _can_write_ahead(self) -> bool:
         """Whether the gateway is gone, but not its broker: a later life of ours reads what we write."""
-        return self.state is State.FINDING and self._gateway is not None and not self._record.waits
+        return self.state is State.FINDING and self.gateway is not None and not self._record.waits
 
     def _leave(self, to: str, now: float) -> None:
         self._record.leave(to)
@@ -343,8 +328,8 @@ class Subscriber:
                 if self._wishes.is_ending(name):
                     self._forget(name)
             if not answer.name:
-                assert self._gateway is not None
-                self._effects.append(self._record.point(self._gateway.gateway))
+                assert self.gateway is not None
+                self._effects.append(self._record.point(self.gateway))
                 self._end(Finished())
 
     # ---- the record ----------------------------------------------------------------------------------------------
@@ -364,12 +349,12 @@ class Subscriber:
             self._settle(now)
 
     def _write(self, now: float) -> None:
-        assert self._gateway is not None
-        self._effects.append(self._record.write(self._gateway.gateway, now))
+        assert self.gateway is not None
+        self._effects.append(self._record.write(self.gateway, now))
 
     def _delete_record(self) -> None:
-        assert self._gateway is not None
-        self._effects.append(self._record.delete(self._gateway.gateway))
+        assert self.gateway is not None
+        self._effects.append(self._record.delete(self.gateway))
 
     def _receive_answer(self, answer: Answer, now: float) -> None:
         self._answered = True
@@ -406,9 +391,9 @@ class Subscriber:
     def _settle(self, now: float) -> None:
         """See whether all answers are there."""
         if self._wishes.are_refused() and not self._lasting:
-            assert self._gateway is not None
+            assert self.gateway is not None
             self._delete_record()
-            self._end(Failed(problem=f"the gateway {self._gateway.gateway} refused every subscription"))
+            self._end(Failed(problem=f"the gateway {self.gateway} refused every subscription"))
             return
         if self._wishes.are_refused() and self._record.write_at < NEVER:
             self._record.hurry(now, CHANGE_S)
@@ -419,11 +404,11 @@ class Subscriber:
     def _wake(self, now: float) -> None:
         if self._give_up_at is not None and now >= self._give_up_at:
             self._give_up()
-        elif self.state is State.FINDING and self._look_at is not None and now >= self._look_at:
-            self._look()
+        elif self.state is State.FINDING and self._lookout.look_at is not None and now >= self._lookout.look_at:
+            self._effects.append(self._lookout.look())
         elif self._record.read_by is not None and now >= self._record.read_by:
-            if self._gateway is not None and self._record.may_probe:
-                self._effects.append(self._record.probe(self._gateway.gateway, now))
+            if self.gateway is not None and self._record.may_probe:
+                self._effects.append(self._record.probe(self.gateway, now))
             else:
                 self._end_reading(is_certain=False)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
@@ -436,15 +421,9 @@ class Subscriber:
         if self.state is State.CLOSING:
             self._end(Finished())
         elif self.state is State.FINDING:
-            problem = f"no gateway answers at this broker: nothing alive on {self._statuses} within {FIND_S:g} s"
-            self._fail(f"{problem}; is `mqloom gateway` running beside it, and may we read that topic?")
+            self._fail(self._lookout.nobody_here())
         else:
-            assert self._gateway is not None
-            record = layout.record(self._gateway.gateway, self._client)
-            answers = layout.control(self._gateway.gateway, self._client)
-            problem = f"the gateway {self.gateway} has answered nothing within {ANSWER_S:g} s"
-            hint = f"does the broker's access list let us write {record} and read {answers}?"
-            self._fail(f"{problem}, although its status says that it is alive; {hint}")
+            self._fail(self._lookout.nobody_answers(self._client))
 
     def _fail(self, problem: str) -> None:
         """Nobody answers: that is the end, or for one that lasts a piece of news."""
@@ -452,12 +431,12 @@ class Subscriber:
             names = tuple(self._wishes.named(WishState.OPEN))
             self._effects += [Unserved(names=names, problem=problem)] if names else []
             return
-        if self._gateway is not None:
+        if self.gateway is not None:
             self._delete_record()
         self._end(Failed(problem=problem))
 
     def _close(self, now: float) -> None:
-        if self.state not in (State.OFFLINE, State.IDLE, State.CLOSING) and self._gateway is not None:
+        if self.state not in (State.OFFLINE, State.IDLE, State.CLOSING) and self.gateway is not None:
             self._delete_record()
         self._wishes.remove_all(by=NEVER)  # all of them by `_give_up_at`
         if self.state in (State.ASKING, State.SERVED) and self._wishes:
@@ -486,8 +465,8 @@ class Subscriber:
             deadlines.append(self._record.read_by)
         if self.state in (State.ASKING, State.SERVED, State.LEAVING):
             deadlines.append(self._record.write_at)
-        if self.state is State.FINDING and self._look_at is not None:
-            deadlines.append(self._look_at)
+        if self.state is State.FINDING and self._lookout.look_at is not None:
+            deadlines.append(self._lookout.look_at)
         if self.state is not State.CLOSED and self._wishes.end_by is not None:
             deadlines.append(self._wishes.end_by)
         first = min(deadlines, default=NEVER)
