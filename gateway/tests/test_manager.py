@@ -50,6 +50,7 @@ def test_hooks_and_their_arguments_are_those_of_the_specifications() -> None:
         "mqloom_overlay": ("settings",),
         "mqloom_adapter": ("settings",),
         "mqloom_agent": ("settings", "gateway"),
+        "mqloom_offload": ("settings",),
         "mqloom_admit": ("settings", "request"),
         "mqloom_admit_record": ("settings", "request"),
         "mqloom_record": ("settings", "record"),
@@ -220,7 +221,7 @@ def test_an_answer_of_the_wrong_kind_is_a_clear_error() -> None:
         found.codecs()
 
 
-@pytest.mark.parametrize("kind", ["matchers", "overlays", "adapters"])
+@pytest.mark.parametrize("kind", ["matchers", "overlays", "adapters", "offloads"])
 def test_every_kind_of_offer_is_checked(kind: str) -> None:
     hook = f"mqloom_{kind.removesuffix('s')}"
     found = manager(plugin("mixed", **{hook: lambda: "x"}))

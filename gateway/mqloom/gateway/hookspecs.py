@@ -26,6 +26,7 @@ from mqloom.gateway.interfaces import (
     Settings,
     SubscribeRequest,
 )
+from mqloom.gateway.offload_interfaces import OffloadKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,6 +71,10 @@ class HookSpecs:
     @_hookspec
     def mqloom_agent(self, settings: Settings, gateway: GatewayId) -> Agent | None:
         """Offer an agent for this gateway. Asked once, at the start; every agent offered runs."""
+
+    @_hookspec
+    def mqloom_offload(self, settings: Settings) -> OffloadKind | None:
+        """Offer a way to choose whom to move elsewhere. Asked once, at the start; load agents choose by name."""
 
     @_hookspec
     def mqloom_admit(self, settings: Settings, request: SubscribeRequest) -> str | None:

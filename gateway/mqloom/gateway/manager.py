@@ -27,6 +27,7 @@ from mqloom.gateway.interfaces import (
     Settings,
     SubscribeRequest,
 )
+from mqloom.gateway.offload_interfaces import OffloadKind
 from mqloom.gateway.tables import nearest
 
 OnFailure = Callable[[str, str, Exception], None]
@@ -117,6 +118,10 @@ class Manager:
                 raise self._wrong(plugin, f"mqloom_agent: another plugin offers {agent.name!r} already")
             agents[agent.name] = agent
         return list(agents.values())
+
+    def offloads(self) -> dict[str, OffloadKind]:
+        """Return every way to choose whom to move that is offered, by name."""
+        return self._named("mqloom_offload", OffloadKind)
 
     def admit(self, request: SubscribeRequest, on_failure: OnFailure) -> str | None:
         """Return why a subscription is refused, or None; a plugin that fails refuses."""

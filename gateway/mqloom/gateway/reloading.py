@@ -21,6 +21,7 @@ BUILT_IN: Final = {
     "mqloom_overlay": "overlay",
     "mqloom_adapter": "broker adapter",
     "mqloom_agent": "agent",
+    "mqloom_offload": "way to choose whom to move",
 }
 """What a plugin offers that is part of a running gateway, by hook."""
 
