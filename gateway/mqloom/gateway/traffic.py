@@ -1,10 +1,8 @@
 """The way of a publication through a gateway: taken in or received, matched, delivered, forwarded, acknowledged.
 
 The parts, each with its theory of operation on top of its file: `intake` (what our own broker hands over), `custody`
-(who waits for what), `contents` (codecs), `deliveries` (our own broker), `flows` (what waits for a neighbour).
-
-A neighbour from which we have not heard, in this life, everything that is wanted behind it may want anything: until it
-says Synced, every publication of QoS 1 goes there, or into the park for it. What comes out of the park is sifted.
+(who waits for what), `contents` (codecs), `matching` (who wants what), `deliveries` (our own broker), `flows` (what
+waits for a neighbour).
 
 A publication that crosses a soft link overtakes others, which may be parked on the primary way. So its origin's mark
 must not count from there on: it is taken off. Instead the origin tells its mark now and then, over the primary links.
@@ -12,7 +10,6 @@ There it goes behind what is parked, or rather not at all: a mark that must wait
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -41,13 +38,13 @@ from mqloom.gateway.departures import Entry
 from mqloom.gateway.early import Early
 from mqloom.gateway.flows import Flow
 from mqloom.gateway.guarded import GuardedOverlay
-from mqloom.gateway.guarded_matcher import GuardedMatcher
 from mqloom.gateway.guests import Guests
 from mqloom.gateway.holdings import Holdings, Parking, Progress
 from mqloom.gateway.intake import Intake
-from mqloom.gateway.interfaces import Content, Matcher
+from mqloom.gateway.interfaces import Matcher
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkState
+from mqloom.gateway.matching import Matching
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
@@ -81,10 +78,7 @@ class Traffic:
         self._links = links
         self._soft_links = soft_links
         self._guests = guests
-        self._routes = routes
-        self._matcher = GuardedMatcher(matcher, routes, journal)
         self._overlay = overlay
-        self._contents = contents
         self._subscribers = subscribers
         self._journal = journal
         self._counters: Counters = journal.counters
@@ -95,7 +89,7 @@ class Traffic:
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._epoch = epoch
         self._told_mark = 0
-        self._unheard = set(links)
+        self._matching = Matching(matcher, contents, routes, overlay, links, self._set_aside, journal)
         self._early = Early(journal)
         self._effects: list[Effect] = []
 
@@ -178,14 +172,7 @@ class Traffic:
             if not publications:
                 continue
             duty = self._custody.begin(FromPark(neighbour, message.receipt))
-            if neighbour not in self._unheard:
-                duties = [duty] * len(publications)
-                found = self._match(publications, self._contents.decode(publications), duties)
-                publications = [
-                    publication
-                    for publication, keys in zip(publications, found, strict=True)
-                    if any(self._routes.source_of(key) == neighbour for key in keys)
-                ]
+            publications = self._matching.sift(publications, duty, neighbour)
             duty.claims += len(publications)
             flow.post_parked([Entry(publication, duty, is_parked=True) for publication in publications])
             self._custody.meet(duty)
@@ -198,11 +185,11 @@ class Traffic:
 
     def heard(self, neighbour: GatewayId) -> None:
         """A neighbour has said everything that is wanted behind it."""
-        self._unheard.discard(neighbour)
+        self._matching.unheard.discard(neighbour)
 
     def has_heard(self, neighbour: GatewayId) -> bool:
         """Whether a neighbour has ever said everything."""
-        return neighbour not in self._unheard
+        return neighbour not in self._matching.unheard
 
     def open(self) -> None:
         """We know what our own clients want: route what neighbours sent."""
@@ -232,7 +219,7 @@ class Traffic:
     def add_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is a neighbour from now on; until it has said everything, it may want anything."""
         self._flows[neighbour] = Flow(self._gateway, neighbour, self._epoch, self._deliveries, self._journal)
-        self._unheard.add(neighbour)
+        self._matching.unheard.add(neighbour)
 
     def drop_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is no neighbour any more: what was for it reaches whoever wants it another way."""
@@ -241,7 +228,7 @@ class Traffic:
             if entry.duty is not None:
                 self._custody.meet(entry.duty)
         self._deliveries.forget(layout.park(self._gateway, neighbour))
-        self._unheard.discard(neighbour)
+        self._matching.unheard.discard(neighbour)
         self._custody.forget(neighbour)
 
     def part(self, twins: Collection[GatewayId]) -> None:
@@ -300,12 +287,11 @@ class Traffic:
         if not batch:
             return
         publications = [publication for publication, _ in batch]
-        contents = self._contents.decode(publications)
         local: list[Matched] = []
         matched = relayed = 0
-        found = self._match(publications, contents, [duty for _, duty in batch])
+        found = self._matching.match(publications, [duty for _, duty in batch])
         for (publication, duty), keys in zip(batch, found, strict=True):
-            here, hops = self._split(keys, source, publication.qos)
+            here, hops = self._matching.split(keys, source, publication.qos)
             if here or hops:
                 matched += 1
             if here:
@@ -363,8 +349,8 @@ class Traffic:
         return is_soft
 
     def _hops_again(self, publication: Publication, duty: Duty | None, source: GatewayId | None) -> Sequence[GatewayId]:
-        [keys] = self._match([publication], self._contents.decode([publication]), [duty])
-        return self._split(keys, source, publication.qos)[1]
+        [keys] = self._matching.match([publication], [duty])
+        return self._matching.split(keys, source, publication.qos)[1]
 
     def _deliver(self, local: Sequence[Matched]) -> None:
         deliveries, count = self._subscribers.deliver(local)
@@ -376,19 +362,6 @@ class Traffic:
                 self._effects.append(effect)
         self._counters.add("deliveries", amount=count)
 
-    def _match(
-        self,
-        publications: Sequence[Publication],
-        contents: Sequence[Content],
-        duties: Sequence[Duty | None],
-    ) -> Sequence[list[SubscriptionKey]]:
-        """Return who wants each; those on which the matcher fails twice are set aside."""
-        found = self._matcher.match(contents)
-        for publication, duty, keys in zip(publications, duties, found, strict=True):
-            if keys is None:
-                self._set_aside(publication, duty)
-        return [keys or [] for keys in found]
-
     def _set_aside(self, publication: Publication, duty: Duty | None) -> None:
         """A plugin failed twice on a publication: it must not block the rest."""
         self._counters.add("publications_dead", "plugin")
@@ -397,33 +370,14 @@ class Traffic:
         else:
             self._effects.append(dead_letter(self._gateway, publication))
 
-    def _split(
-        self, keys: Sequence[SubscriptionKey], source: GatewayId | None, qos: int
-    ) -> tuple[list[SubscriptionKey], Sequence[GatewayId]]:
-        """Part the matched subscriptions into those of our own clients and the neighbours that lead to the rest."""
-        here: list[SubscriptionKey] = []
-        wanted: set[GatewayId] = set(self._unheard) if qos else set()
-        for key in keys:
-            anchor = self._routes.anchor_of(key)
-            if anchor is None:
-                here.append(key)
-            else:
-                wanted.add(anchor)
-        return here, self._overlay.route(wanted, source, partial(self._sides, keys, qos)) if wanted else ()
-
-    def _sides(self, keys: Sequence[SubscriptionKey], qos: int) -> set[GatewayId]:
-        """Return the neighbours from which the matched subscriptions came."""
-        sides = {side for key in keys if (side := self._routes.source_of(key)) is not None}
-        return sides | self._unheard if qos else sides
-
-    def wanted_by(self, publication: Publication) -> list[SubscriptionKey]:
-        """Return which subscriptions want a publication, for people: nothing is done with it. Raises PluginFailed."""
-        return self._matcher.ask(self._contents.decode([publication]))[0]
-
     @property
     def unheard(self) -> list[GatewayId]:
         """The neighbours that have not said everything yet."""
-        return sorted(self._unheard)
+        return sorted(self._matching.unheard)
+
+    def wanted_by(self, publication: Publication) -> list[SubscriptionKey]:
+        """Return which subscriptions want a publication, for people: nothing is done with it. Raises PluginFailed."""
+        return self._matching.wanted_by(publication)
 
     # ---- what goes out -------------------------------------------------------------------------------------------
 

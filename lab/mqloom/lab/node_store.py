@@ -251,7 +251,7 @@ def _fixtures(node: Node) -> dict[str, object]:
         "outbox": node._outbox,
         "urgent": node._urgent,
         "waves": node._waves,
-        "contents": node._traffic._contents,
+        "contents": node._contents,
         "controls": node._controls,
     }
     if node._overlay.reach:
