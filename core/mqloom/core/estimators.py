@@ -4,10 +4,26 @@ An estimate is what a broker knows of itself: how fast publications come in, wha
 of subscriptions, and what it sends. Load agents decide by it whom to move, and capacity analysis answers "what if".
 """
 
+from collections import deque
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from statistics import fmean, median
+from typing import Final, NamedTuple
 
 from mqloom.core.load import Load, Metric
+
+BUCKET_WIDTH: Final = 10
+"""Counts of subscriptions are rounded to the nearest ten: 5 to 14 are bucket 10."""
+BUCKETS_MAX: Final = 10
+"""With more, the one with the lowest count goes."""
+AVERAGED_MAX: Final = 20
+"""A bucket's average weighs what comes as one of so many: a broker that has become slower is found out in minutes."""
+SPIKE_HISTORY: Final = 5
+SPIKE_ABOVE: Final = 1.5
+SPIKE_BELOW: Final = 0.5
+SPIKES_MAX: Final = 2
+"""So many in a row are ignored; one more is how things are now."""
+OUTPUT_RATIO_MAX: Final = 10.0
+"""A fuller output counts as so full: one that sends nothing at all is infinitely full, and cannot be reckoned with."""
 
 
 class DelayModel(NamedTuple):
@@ -84,12 +100,16 @@ class BrokerEstimate:
         )
 
 
-def estimate_of(load: Load, delay: DelayModel) -> BrokerEstimate:
-    """Return the estimate that starts from measured load: the model is moved to go through what was measured."""
+def estimate_of(load: Load, delay: DelayModel, memory_each: float = 0.0) -> BrokerEstimate:
+    """Return the estimate that starts from measured load: the model is moved to go through what was measured.
+
+    `memory_each` is the memory that one subscription takes, where it is known. Else none of the memory counts as
+    theirs: most of a process is not, and a broker with two subscriptions would seem to have no room for a third.
+    """
     moved = DelayModel(delay.slope_s, load.delay_s - delay.slope_s * load.subscriptions)
-    each = load.memory_ratio / load.subscriptions if load.subscriptions else 0.0
     # What was queued counts as sent: equation 3 tells overload by it, and it has to be sent some time.
-    sent = load.output_ratio * load.output_bytes_s_max if load.output_bytes_s_max else load.output_bytes_s
+    ratio = min(load.output_ratio, OUTPUT_RATIO_MAX)
+    sent = ratio * load.output_bytes_s_max if load.output_bytes_s_max else load.output_bytes_s
     return BrokerEstimate(
         input_rate=load.input_rate,
         subscriptions=load.subscriptions,
@@ -97,5 +117,102 @@ def estimate_of(load: Load, delay: DelayModel) -> BrokerEstimate:
         output_bytes_s=sent,
         output_bytes_s_max=load.output_bytes_s_max,
         cpu_beside=max(0.0, load.cpu_ratio - load.input_ratio) if load.cpu_ratio else 0.0,
-        memory_each=each,
+        memory_beside=max(0.0, load.memory_ratio - memory_each * load.subscriptions),
+        memory_each=memory_each,
     )
+
+
+def informed(remote: BrokerEstimate, local: BrokerEstimate) -> BrokerEstimate:
+    """Return what another broker says of itself, with what a subscription costs if it cannot know that yet.
+
+    A broker that never had a subscription has no slope: it would seem to take any number for nothing. Ours is taken
+    instead, as much steeper as one publication without any subscription takes longer there.
+    """
+    if remote.delay.slope_s or remote.subscriptions:
+        return remote
+    base_s = local.delay.at(0)
+    slope_s = local.delay.slope_s * (remote.delay_s / base_s if base_s else 1.0)
+    return replace(remote, delay=DelayModel(slope_s, remote.delay.base_s))
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Averages of what was observed with about so many subscriptions."""
+
+    subscriptions: float
+    delay_s: float
+    observed: int = 1
+
+    def add(self, subscriptions: int, delay_s: float) -> None:
+        self.observed = min(self.observed + 1, AVERAGED_MAX)
+        self.subscriptions += (subscriptions - self.subscriptions) / self.observed
+        self.delay_s += (delay_s - self.delay_s) / self.observed
+
+
+class DelayBuckets:
+    """Learns what a publication costs as a function of the number of subscriptions (4.2): buckets, and a line.
+
+    The paper puts a bucket at its rounded count. Here it is at the average of the counts that fell into it, so that a
+    delay that is linear is learnt exactly, and not up to the rounding. Averages of neighbouring buckets may be as near
+    as 14 and 15, and the slope between these would be all noise: a bucket that is nearer than rounded ones can be is
+    passed over.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, _Bucket] = {}
+        self._last: _Bucket | None = None
+        self._history: deque[float] = deque(maxlen=SPIKE_HISTORY)
+        self._ignored = 0
+
+    def observe(self, subscriptions: int, delay_s: float) -> bool:
+        """Take the delay of a window in which there were so many subscriptions; False: ignored as a spike."""
+        is_spike = self._is_spike(delay_s)
+        self._history.append(delay_s)
+        if is_spike and self._ignored < SPIKES_MAX:
+            self._ignored += 1
+            return False
+        self._ignored = 0
+        place = (subscriptions + BUCKET_WIDTH // 2) // BUCKET_WIDTH
+        if place in self._buckets:
+            self._buckets[place].add(subscriptions, delay_s)
+        else:
+            self._buckets[place] = _Bucket(float(subscriptions), delay_s)
+        self._last = self._buckets[place]
+        if len(self._buckets) > BUCKETS_MAX:  # never the last updated one: the line goes through it
+            del self._buckets[min(each for each in self._buckets if each != place)]
+        return True
+
+    def _is_spike(self, delay_s: float) -> bool:
+        """Compare with the median of the last ones, be they ignored or not; the paper does not say how it compares.
+
+        One huge spike does not make normal values look like spikes then, and three in a row are the new level.
+        """
+        if len(self._history) < SPIKE_HISTORY:
+            return False
+        usual_s = median(self._history)
+        return not SPIKE_BELOW * usual_s <= delay_s <= SPIKE_ABOVE * usual_s
+
+    def model(self) -> DelayModel | None:
+        """Return the line as far as it is known; None before anything was observed.
+
+        The slope is the mean of those from the last updated bucket to each other; the line goes through that bucket.
+        A mean that falls is noise, and counts as flat: no engine matches faster for having more to match.
+
+        With one bucket the delay counts as proportional to the number of subscriptions. That overstates the slope: an
+        offloading broker seems to gain more than it will, an accepting one to suffer more, so too few are moved, and
+        then there is a second bucket. A flat line would move too many, or none for ever. It is flat only where there
+        are no subscriptions; see `informed`.
+        """
+        last = self._last
+        if last is None:
+            return None
+        slopes = [
+            (each.delay_s - last.delay_s) / (each.subscriptions - last.subscriptions)
+            for each in self._buckets.values()
+            if abs(each.subscriptions - last.subscriptions) >= BUCKET_WIDTH
+        ]
+        if slopes:
+            slope_s = max(0.0, fmean(slopes))
+        else:
+            slope_s = last.delay_s / last.subscriptions if last.subscriptions else 0.0
+        return DelayModel(slope_s, last.delay_s - slope_s * last.subscriptions)
