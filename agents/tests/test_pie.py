@@ -48,7 +48,7 @@ def publisher() -> PiePublisher:
 def pie_of(broker: GatewayId = B1, load: Load | None = None, cluster: str = "C1", level: str = "local") -> Pie:
     return msgspec.convert(
         {
-            "kind": "pie",
+            "type": "pie",
             "level": level,
             "broker": broker,
             "cluster": cluster,
@@ -154,7 +154,7 @@ def test_overload_that_lasts_is_told_by_the_keep_alive() -> None:
 
 
 def ask(metric: str, low: float, high: float, level: str = "local", broker: str = "B2") -> PieAsk:
-    table = {"kind": "ask", "level": level, "broker": broker, "cluster": "C1", "ranges": [(metric, low, high)]}
+    table = {"type": "ask", "level": level, "broker": broker, "cluster": "C1", "ranges": [(metric, low, high)]}
     return msgspec.convert(table, PieAsk)
 
 

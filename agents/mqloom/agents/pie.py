@@ -50,7 +50,7 @@ ATTRIBUTES: Final[dict[Metric, str]] = {"input": "input", "match": "delay", "out
 """What each figure is called in a subject: the paper's names."""
 
 
-class Pie(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="pie"):
+class Pie(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pie"):
     """What one broker (level local), or one cluster by its head (level global), says of itself (3.3.2)."""
 
     level: Level
@@ -68,7 +68,7 @@ class Pie(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind
     """Cluster-heads without edges that have handed it on."""
 
 
-class PieAsk(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ask"):
+class PieAsk(Struct, frozen=True, kw_only=True, tag="ask"):
     """Brokers of a figure in one of these ranges, from the first number to below the second, please say it again."""
 
     level: Level
