@@ -15,6 +15,10 @@ Metric = Literal["input", "match", "output"]
 METRICS: Final[tuple[Metric, ...]] = ("input", "match", "output")
 
 
+STUCK_OUTPUT: Final = 2.0
+"""The output utilisation when something is queued and nothing is sent: overloaded, by how much nobody can tell."""
+
+
 class BalanceState(Enum):
     """How a broker, or a cluster, stands (3.3.3)."""
 
@@ -63,3 +67,13 @@ class Load(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def difference(metric: Metric, one: float, other: float, delay_factor_s: float) -> float:
     """Return by how much `one` is more than `other`: of ratios the difference, of delays normalised (equation 4)."""
     return (one - other) / delay_factor_s if metric == "match" else one - other
+
+
+def output_utilisation(busy_s: float, window_s: float, queued_bytes: float, sent_bytes: float) -> float:
+    """Return equation 3: the share of the window spent sending, times what was put into the queue over what left it.
+
+    The paper lets a window in which nothing is sent count as idle. That is so only when nothing was to be sent.
+    """
+    if sent_bytes <= 0:
+        return STUCK_OUTPUT if queued_bytes > 0 else 0.0
+    return min(1.0, busy_s / window_s) * max(1.0, queued_bytes / sent_bytes)

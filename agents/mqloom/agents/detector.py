@@ -1,0 +1,245 @@
+"""When to start a session, and with whom: the detection of section 3.3.3, between edges and between clusters.
+
+Step 1: is our own broker overloaded? A resource over the lower overload threshold makes it N/A: it takes no more load.
+One over the higher threshold starts a session at once, with whoever is OK, the least loaded first.
+Step 2, if we are not, and nobody whom we can see is: are we more loaded than somebody by a trigger?
+
+Between the two thresholds a broker is N/A and still runs step 2: else it would stay as it is for ever beside idle ones.
+By the same reason "overloaded" means of others what it means of ourselves, over the higher threshold, and not N/A: two
+brokers that are N/A would wait for each other.
+
+Clusters do the same with the means of their edges, with higher triggers, and when their edges ask for it.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from mqloom.agents.averages import Average
+from mqloom.agents.pie import Pie
+from mqloom.agents.settings import BalanceSettings, Level
+from mqloom.agents.standing import Standing
+from mqloom.agents.states import BUSY, OK, OVERLOADED, STABILIZING
+from mqloom.core.ids import GatewayId
+from mqloom.core.load import METRICS, BalanceState, Load, Metric, difference
+
+YIELDS_MAX: Final = 10
+"""Detections in a row that somebody else's overload puts off. The paper has no bound; but one who is overloaded and has
+nobody to move would keep all others from balancing for ever. After these, step 2 runs once."""
+
+REQUEST_DETECTIONS: Final = 2
+"""A request for global balancing counts for as many detection intervals, times the limit of requests."""
+
+
+class Action(NamedTuple):
+    """A session that may be started: with whom, and what is to become less."""
+
+    partner: GatewayId
+    metric: Metric
+    difference: float
+    """By how much we are more loaded: what the list is sorted by."""
+    is_overload: bool
+
+
+class Detection(NamedTuple):
+    """What a run of the detector has found."""
+
+    actions: tuple[Action, ...]
+    """Sessions to try, the best first."""
+    asks_globally: bool
+    """Whether to ask the head for balancing with other clusters."""
+    text: str
+    """Why, for people."""
+
+
+class Detector:
+    """Decides for one broker (level local) or one cluster (level global)."""
+
+    def __init__(self, level: Level, settings: BalanceSettings, randomness: random.Random, now: float) -> None:
+        self._level = level
+        self._settings = settings
+        self._randomness = randomness
+        self._standing = Standing(level, settings)
+        self._average = Average()
+        self._edge_overloaded = False
+        self._yields = 0
+        self._detect_at = now
+        self._schedule(now)
+
+    @property
+    def state(self) -> BalanceState:
+        """How we stand; nobody but an OK broker or cluster takes load."""
+        return self._standing.state
+
+    @property
+    def next_at(self) -> float:
+        """When to call `advance` again, and `detect` if it is due, at the latest."""
+        changes_at = self._standing.next_at
+        if changes_at is None:
+            return self._detect_at
+        return changes_at if self.state is BUSY else min(changes_at, self._detect_at)
+
+    @property
+    def average(self) -> Load | None:
+        """The mean load since the last detection: what `detect` is to decide by (3.3.3, last paragraph)."""
+        return self._average.load
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it is time to run `detect`: 3.3.3, not in a session."""
+        return now >= self._detect_at and self.state is not BUSY
+
+    def sampled(self, load: Load, now: float) -> None:
+        """Take what a window has brought (an edge): too much is noticed at once, that it is less by detections only."""
+        self._average.add(load)
+        self._standing.sampled(load, now)
+        self._standing.advance(now)
+        if load.utilisation > self._settings.overload_high:
+            self._standing.weigh(True)
+
+    def watched(self, edges: Sequence[Pie], now: float) -> None:
+        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7)."""
+        low, high = self._settings.overload_low, self._settings.overload_high
+        self._standing.weigh(any(edge.state is OVERLOADED or edge.load.utilisation > low for edge in edges))
+        self._edge_overloaded = any(edge.load.utilisation > high for edge in edges)
+        self._standing.advance(now)
+
+    def advance(self, now: float) -> None:
+        """Notice what has passed: the deadline of a session, or a stabilise duration."""
+        self._standing.advance(now)
+
+    def began(self, now: float, until: float | None = None) -> None:
+        """A session began, or goes on: it ends by `until` even if nobody says so."""
+        self._standing.began(now, until)
+
+    def ended(self, now: float, changed: bool) -> None:
+        """The session has ended; `changed`: somebody has moved, so that load has to settle."""
+        self._standing.ended(now, changed)
+        self._average.take()  # what was measured in the session is no longer so
+
+    def detect(self, load: Load, others: Sequence[Pie], now: float, *, requested: bool = False) -> Detection:
+        """Run the detection for the mean load since the last run; `others` are those whom we see, without ourselves.
+
+        `requested`: edges of this cluster have asked for it (a head).
+        """
+        self._schedule(now)
+        self._average.take()
+        self._standing.advance(now)
+        if self._level == "local":
+            self._standing.weigh(load.utilisation > self._settings.overload_low)
+        if self.state is BUSY:
+            return Detection((), False, "in a session")
+        available = [pie for pie in others if pie.state is OK]
+        overloaded = overloaded_resources(load, self._settings.overload_high)
+        # 3.3.3: an N/A edge with nobody to balance with, because none is OK, asks its head for help.
+        is_alone = self._level == "local" and not available and (self.state is OVERLOADED or bool(overloaded))
+        if overloaded:
+            self._yields = 0
+            actions = overload_actions(overloaded, available)
+            return Detection(actions, is_alone, f"overloaded: {_named(overloaded)}; {_seen(actions, others)}")
+        if requested:
+            self._yields = 0
+            actions = self._actions(load, available, is_overload=True)
+            return Detection(actions, False, f"edges ask for it; {_seen(actions, others)}")
+        if self.state is STABILIZING:
+            return Detection((), is_alone, "load has not settled since the last session")
+        if waits_for := self._has_priority(others):
+            return Detection((), is_alone, waits_for)
+        actions = self._actions(load, available, is_overload=False)
+        return Detection(actions, is_alone, f"not overloaded; {_seen(actions, others)}")
+
+    def _actions(self, load: Load, available: Sequence[Pie], *, is_overload: bool) -> tuple[Action, ...]:
+        """Return step 2's list: whoever is less loaded by more than a trigger; in need, by anything."""
+        return _sorted(
+            Action(pie.broker, metric, found, is_overload)
+            for pie in available
+            for metric in METRICS
+            if (found := difference(metric, load.of(metric), pie.load.of(metric), self._settings.delay_factor_s))
+            > (0.0 if is_overload else self._settings.trigger(self._level, metric))
+        )
+
+    def _has_priority(self, others: Sequence[Pie]) -> str:
+        """Return who is overloaded and comes first, or nothing: step 2 is only run when nobody is."""
+        first = next((pie.broker for pie in others if pie.load.utilisation > self._settings.overload_high), None)
+        if (first is None and not self._edge_overloaded) or self._yields >= YIELDS_MAX:
+            self._yields = 0
+            return ""
+        self._yields += 1
+        # An overloaded edge offloads within its cluster first, or asks: 3.3.3, locality.
+        return (
+            f"{first} is overloaded and comes first" if first else "an edge is overloaded and its cluster comes first"
+        )
+
+    def _schedule(self, now: float) -> None:
+        # 3.3.3: not a fixed interval, or the order in which brokers come would be fixed too.
+        self._detect_at = now + self._randomness.uniform(*self._settings.detect_s(self._level))
+
+
+class Resource(NamedTuple):
+    """One that is used beyond the higher overload threshold."""
+
+    name: str
+    metric: Metric
+    """What has to become less for it to be used less (Table II)."""
+    used: float
+
+
+def overloaded_resources(load: Load, high: float) -> list[Resource]:
+    """Return what is used beyond the higher overload threshold (step 1)."""
+    resources = (
+        Resource("input", "input", load.input_ratio),
+        Resource("output", "output", load.output_ratio),
+        Resource("cpu", "match", load.cpu_ratio),
+        Resource("memory", "match", load.memory_ratio),
+    )
+    return [resource for resource in resources if resource.used > high]
+
+
+def overload_actions(overloaded: Sequence[Resource], available: Sequence[Pie]) -> tuple[Action, ...]:
+    """Return step 1's list, by the difference in what is overloaded: one for each partner and metric."""
+    best: dict[tuple[GatewayId, Metric], float] = {}
+    for name, metric, used in overloaded:
+        for pie in available:
+            found = used - float(getattr(pie.load, f"{name}_ratio"))
+            if found > max(0.0, best.get((pie.broker, metric), 0.0)):
+                best[pie.broker, metric] = found
+    return _sorted(Action(partner, metric, found, True) for (partner, metric), found in best.items())
+
+
+def _sorted(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Return them as the mediator tries them (3.3.3): the largest difference first; of equals, by name."""
+    return tuple(sorted(actions, key=lambda action: (-action.difference, action.partner, action.metric)))
+
+
+def _named(overloaded: Sequence[Resource]) -> str:
+    return ", ".join(f"{resource.name} {resource.used:.2f}" for resource in overloaded)
+
+
+def _seen(actions: Sequence[Action], others: Sequence[Pie]) -> str:
+    states = ", ".join(f"{pie.broker} {pie.state.value}" for pie in others[:20]) or "nobody"
+    if not actions:
+        return f"no partner among {states}"
+    best = actions[0]
+    return f"best of {len(actions)}: {best.partner}, {best.difference:.2f} less {best.metric}; seen: {states}"
+
+
+class GlobalRequests:
+    """Counts, at a head, how often edges have asked for balancing with other clusters (3.3.3)."""
+
+    def __init__(self, settings: BalanceSettings) -> None:
+        self._limit = settings.global_requests
+        self._keep_s = REQUEST_DETECTIONS * settings.local_detect_max_s * settings.global_requests
+        self._apart_s = settings.local_detect_min_s / 2
+        self._requests: deque[tuple[GatewayId, float]] = deque(maxlen=settings.global_requests)
+
+    def asked(self, edge: GatewayId, now: float) -> bool:
+        """Count a request; tell whether there are enough. One that came twice counts once."""
+        while self._requests and now - self._requests[0][1] > self._keep_s:
+            self._requests.popleft()
+        if not any(by == edge and now - at < self._apart_s for by, at in self._requests):
+            self._requests.append((edge, now))
+        return len(self._requests) >= self._limit
+
+    def clear(self) -> None:
+        """Begin to count anew: a session was started."""
+        self._requests.clear()
