@@ -11,6 +11,8 @@ from mqloom.core.limits import (
     ACK_PLACES_MAX,
     CONTROL_BYTES_MAX,
     CONTROL_HOPS_MAX,
+    CONTROL_WHERE_TEXT_MAX,
+    CONTROL_WHERES_MAX,
     FILTER_TEXT_MAX,
     FRAME_BYTES_MAX,
     FRAME_BYTES_TARGET,
@@ -19,6 +21,8 @@ from mqloom.core.limits import (
     ID_LENGTH_MAX,
     PAYLOAD_BYTES_MAX,
     PROPERTY_LENGTH_MAX,
+    SUBJECT_TEXT_MAX,
+    SUBJECT_VALUES_MAX,
     TOPIC_LENGTH_MAX,
     USER_PROPERTIES_MAX,
 )
@@ -31,6 +35,7 @@ from mqloom.core.messages import (
     Hello,
     Message,
     Synced,
+    Want,
     Withdraw,
 )
 from mqloom.core.publication import Publication
@@ -54,6 +59,9 @@ EVERY_KIND: tuple[Message, ...] = (
     Flush(A, 1, 2),
     Flushed(A, 1, 2),
     Control(A, 1, 2, 3, "pie", b"body"),
+    Control(A, 1, 2, 3, "pie", b"body", {"class": "PIE", "delay": 0.5, "number": 3, "fresh": True}, 2),
+    Want(A, 1, 2, "pie", ("class = 'PIE'", ""), 1, 2),
+    Want(A, 1, 3, "pie", ()),
 )
 
 numbers = st.integers(0, LAST)
@@ -93,7 +101,10 @@ messages = st.one_of(
         st.integers(0, CONTROL_HOPS_MAX),
         st.text(min_size=1, max_size=64),
         st.binary(max_size=40),
+        st.sampled_from([{}, {"x": True, "y": -1.5}, {"z": LAST, WIDE: WIDE}]),
+        st.integers(0, CONTROL_HOPS_MAX),
     ),
+    st.builds(Want, names.map(GatewayId), numbers, numbers, names, st.sampled_from([(), ("", WIDE)])),
 )
 frames = st.builds(
     Frame,
@@ -345,6 +356,19 @@ LARGE: dict[str, Message] = {
     "a control publication": Control(
         LARGE_KEY.gateway, LAST, LAST, CONTROL_HOPS_MAX, WIDE * 64, bytes(CONTROL_BYTES_MAX)
     ),
+    "a subject": Control(
+        LARGE_KEY.gateway,
+        LAST,
+        LAST,
+        CONTROL_HOPS_MAX,
+        WIDE * 64,
+        b"",
+        {
+            WIDE * (SUBJECT_TEXT_MAX - 1) + f"{number:x}": WIDE * SUBJECT_TEXT_MAX
+            for number in range(SUBJECT_VALUES_MAX)
+        },
+    ),
+    "a want": Want(LARGE_KEY.gateway, LAST, LAST, WIDE * 64, (WIDE * CONTROL_WHERE_TEXT_MAX,) * CONTROL_WHERES_MAX),
 }
 
 

@@ -60,8 +60,8 @@ class Room:
         return {neighbour: messages for neighbour, messages in self.outbox.drain().items() if messages}
 
 
-def control(number: int = 1, hops_left: int = 5, origin: GatewayId = A, agent: str = "pie") -> Control:
-    return Control(origin, 1, number, hops_left, agent, b"body")
+def control(number: int = 1, hops_left: int = 5, origin: GatewayId = A, hops: int = 0) -> Control:
+    return Control(origin, 1, number, hops_left, "pie", b"body", hops=hops)
 
 
 # ---- received ----------------------------------------------------------------------------------------------------
@@ -73,8 +73,8 @@ def test_it_goes_to_the_agent_of_its_name_and_on_to_the_others() -> None:
     room.controls.receive(control(), A, 3.0)
     assert pie.happened == [(ControlReceived(A, b"body"), 3.0)]
     assert other.happened == []
-    assert room.told() == each("BC", [control(hops_left=4)])
-    assert room.counters.snapshot() == {"controls_received": 1}
+    assert room.told() == each("BC", [control(hops_left=4, hops=1)])
+    assert room.counters.snapshot() == {"controls_received": 1, "controls_sent": 2}
 
 
 def test_without_hops_left_it_stays_here() -> None:

@@ -292,7 +292,7 @@ def test_control_publications_are_urgent_both_ways() -> None:
     assert agent.happened == [AgentWoke(), ControlReceived(A, b"hi")]
     assert sent(effects, A, urgent=True) == [Control(US, 1, 2, 1, "chatty", b"2")]
     assert sent(effects, B, urgent=True) == [
-        Control(A, 1, 1, 0, "chatty", b"hi"),
+        Control(A, 1, 1, 0, "chatty", b"hi", hops=1),
         Control(US, 1, 2, 1, "chatty", b"2"),
     ]
     assert sent(effects, A) == sent(effects, B) == []

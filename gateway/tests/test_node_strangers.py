@@ -38,6 +38,7 @@ from mqloom.core.messages import (
     Synced,
     Thaw,
     Told,
+    Want,
     Withdraw,
 )
 from mqloom.core.publication import Incoming, Publication
@@ -68,6 +69,9 @@ gateways = st.sampled_from([US, A, B, GatewayId("X")])
 keys = st.builds(SubscriptionKey, gateways, st.integers(0, 2), numbers)
 paths = st.lists(gateways, min_size=3, max_size=5).map(tuple)
 wheres = st.sampled_from(["", "x > 1", "x = 'a'", "x > > 1", "x LIKE '%a%'", "NOT x IN (1, 2)"]) | st.text(max_size=20)
+hops = st.integers(0, 64)
+subjects = st.dictionaries(st.sampled_from("xy"), st.sampled_from(["a", 1, True, 2.5]))
+some_wheres = st.lists(wheres, max_size=3).map(tuple)
 topic_filters = st.sampled_from(["#", "a/#", "a/b", "a/#/b", "$share/a/b", "safe"]) | st.text(min_size=1, max_size=9)
 plain_topics = st.text(st.characters(exclude_characters="+#\0", codec="utf-8"), min_size=1, max_size=9)
 hostile_messages = st.one_of(
@@ -87,6 +91,8 @@ hostile_messages = st.one_of(
     st.builds(Mark, gateways, st.integers(0, 2), numbers),
     st.builds(Told, st.binary(max_size=9)),
     st.builds(Control, gateways, st.integers(0, 2), numbers, st.integers(0, 64), st.just("chatty"), st.binary()),
+    st.builds(Control, gateways, st.integers(0, 2), numbers, hops, st.just("chatty"), st.binary(), subjects, hops),
+    st.builds(Want, gateways, st.integers(0, 2), numbers, st.sampled_from(["chatty", "pie"]), some_wheres, hops, hops),
     st.builds(
         Publication,
         gateways,

@@ -44,7 +44,23 @@ TOLD_BYTES_MAX: Final = 64 * 1024
 """What an overlay tells a neighbour in one message; an overlay that says more is refused."""
 
 CONTROL_HOPS_MAX: Final = 64
-"""The largest time to live of a control publication."""
+"""The largest time to live of a control publication, and from how far away an agent can want some."""
+
+SUBJECT_VALUES_MAX: Final = 16
+"""Values in the subject of a control publication; an agent that names more is refused."""
+
+SUBJECT_TEXT_MAX: Final = 256
+"""Characters in the name or in the text of one of them; longer: refused."""
+
+CONTROL_WHERES_MAX: Final = 16
+"""Filters by which an agent wants control publications; an agent that has more is refused."""
+
+CONTROL_WHERE_TEXT_MAX: Final = 2_048
+"""Characters in one of them; longer: refused."""
+
+CONTROL_WANTS_MAX: Final = 4_096
+"""Agents of other gateways of which a gateway knows what they want; further ones are refused, and counted: control
+publications with a subject do not find them through here."""
 
 HELD_MAX: Final = 50_000
 """Publications that a gateway holds at its start until it knows what its own clients want; past that those of QoS 0 are

@@ -12,13 +12,23 @@ from mqloom.core.ids import Conversation, GatewayName, Number, SubscriptionKey
 from mqloom.core.limits import (
     CONTROL_BYTES_MAX,
     CONTROL_HOPS_MAX,
+    CONTROL_WHERE_TEXT_MAX,
+    CONTROL_WHERES_MAX,
     FILTER_TEXT_MAX,
     HOPS_MAX,
     PATH_MAX,
     PROBLEM_MAX,
+    SUBJECT_TEXT_MAX,
+    SUBJECT_VALUES_MAX,
     TOLD_BYTES_MAX,
 )
 from mqloom.core.publication import Publication, TopicText
+
+AgentName = Annotated[str, Meta(min_length=1, max_length=64)]
+Hops = Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
+_SubjectText = Annotated[str, Meta(max_length=SUBJECT_TEXT_MAX)]
+SubjectTold = Annotated[dict[_SubjectText, bool | int | float | _SubjectText], Meta(max_length=SUBJECT_VALUES_MAX)]
+Where = Annotated[str, Meta(max_length=CONTROL_WHERE_TEXT_MAX)]
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -84,14 +94,19 @@ class Flushed(Struct, frozen=True, array_like=True, tag=8, gc=False):
 
 
 class Control(Struct, frozen=True, array_like=True, tag=9, gc=False):
-    """A control publication of an agent: it goes to the agents of that name, `hops_left` links far at most."""
+    """A control publication of an agent: it goes to the agents of that name, `hops_left` links far at most.
+
+    With a subject only to those who want it (`Want`). `hops` is how many links it had crossed before this one.
+    """
 
     origin: GatewayName
     epoch: Number
     number: Number
-    hops_left: Annotated[int, Meta(ge=0, le=CONTROL_HOPS_MAX)]
-    agent: Annotated[str, Meta(min_length=1, max_length=64)]
+    hops_left: Hops
+    agent: AgentName
     body: Annotated[bytes, Meta(max_length=CONTROL_BYTES_MAX)]
+    subject: SubjectTold = {}
+    hops: Hops = 0
 
 
 class Told(Struct, frozen=True, array_like=True, tag=10, gc=False):
@@ -158,6 +173,22 @@ class Parting(Struct, frozen=True, array_like=True, tag=16, gc=False):
     number: Number
 
 
+class Want(Struct, frozen=True, array_like=True, tag=18, gc=False):
+    """Behind the sender, this agent of `origin` wants control publications whose subject one of these filters matches.
+
+    It replaces what the agent wanted by a smaller epoch and number. No filter: nothing any more, or not through the
+    sender. `hops` is how many links it had crossed when the sender heard of it, of `hops_max` that it may.
+    """
+
+    origin: GatewayName
+    epoch: Number
+    number: Number
+    agent: AgentName
+    wheres: Annotated[tuple[Where, ...], Meta(max_length=CONTROL_WHERES_MAX)]
+    hops: Hops = 0
+    hops_max: Hops = 0
+
+
 Message = (
     Publication
     | Hello
@@ -175,4 +206,5 @@ Message = (
     | Thaw
     | Passed
     | Parting
+    | Want
 )

@@ -15,7 +15,7 @@ from mqloom.core.bundles import Bundle, bundle, unbundle
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayName, Number
 from mqloom.core.limits import ACK_PLACES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_TARGET, FRAME_MESSAGES_MAX
-from mqloom.core.messages import Announce, Control, Message, Told
+from mqloom.core.messages import Announce, Control, Message, Told, Want
 from mqloom.core.publication import Publication
 
 VERSION: Final = 1
@@ -158,4 +158,9 @@ def weight_of(message: Message) -> int:
         return len(message.payload) + 4 * (len(message.topic) + len(message.content_type) + properties)
     if isinstance(message, Announce):
         return 4 * (len(message.topics) + len(message.where))
-    return len(message.body) if isinstance(message, Control | Told) else 0
+    if isinstance(message, Control):
+        texts = sum(len(name) + len(value) for name, value in message.subject.items() if isinstance(value, str))
+        return len(message.body) + 4 * texts
+    if isinstance(message, Want):
+        return 4 * sum(map(len, message.wheres))
+    return len(message.body) if isinstance(message, Told) else 0

@@ -1,29 +1,38 @@
-"""Agents and their control publications: small, urgent, and only as far as their time to live reaches."""
+"""Agents and their control publications: small, urgent, and only as far as their time to live reaches.
 
-import math
+Those with a subject go only where somebody wants them, which `control_wants` knows; all others go everywhere.
+"""
+
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import AGENT_RETRY_S, CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
-from mqloom.core.messages import Control
+from mqloom.core.messages import Control, Want
 from mqloom.core.seen import Seen
+from mqloom.gateway.agent_answers import ask, subject_of
 from mqloom.gateway.agent_interfaces import (
     Agent,
-    AgentEffect,
     AgentEvent,
     AgentLog,
     AgentWoke,
     ControlReceived,
     PublishControl,
     WakeAgentAt,
+    WantControls,
 )
+from mqloom.gateway.control_wants import ControlWants
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal, PluginFailed
 from mqloom.gateway.outbox import Outbox
 
 
 class Controls:
-    """The agents of one gateway, their timers, and what they say to each other across gateways."""
+    """The agents of one gateway, their timers, and what they say to each other across gateways.
+
+    What agents want goes out by `orderly`, if that is another outbox: it must come, and in its order.
+    """
 
     def __init__(
         self,
@@ -33,6 +42,7 @@ class Controls:
         overlay: GuardedOverlay,
         outbox: Outbox,
         journal: Journal,
+        orderly: Outbox | None = None,
     ) -> None:
         self._gateway = gateway
         self._epoch = epoch
@@ -40,6 +50,7 @@ class Controls:
         self._overlay = overlay
         self._outbox = outbox
         self._journal = journal
+        self.wants = ControlWants(gateway, epoch, overlay, outbox if orderly is None else orderly, journal)
         self._seen = Seen()
         self._number = 0
         self._wake_at: dict[str, float] = {}
@@ -60,7 +71,14 @@ class Controls:
         """When `wake` must be called."""
         return min(self._wake_at.values(), default=None)
 
-    def receive(self, control: Control, sender: GatewayId, now: float) -> None:
+    def receive(self, message: Control | Want, sender: GatewayId, now: float) -> None:
+        """Take what agents of others say, or want to hear, from a neighbour."""
+        if isinstance(message, Want):
+            self.wants.receive(message, sender)
+        else:
+            self._receive(message, sender, now)
+
+    def _receive(self, control: Control, sender: GatewayId, now: float) -> None:
         """Pass a control publication on while it has hops left, and give it to the agent of its name."""
         low_water = max(0, control.number - 1_024)
         if control.origin == self._gateway or not self._seen.first_time(
@@ -71,12 +89,14 @@ class Controls:
         self._journal.counters.add("controls_received")
         if control.hops_left > 0:
             self._send(control, sender)
-        if control.agent in self._agents:
-            self._hand(control.agent, ControlReceived(control.origin, control.body), now)
+        if control.agent not in self._agents:
+            return
+        if not control.subject or self.wants.is_wanted_here(control.agent, control.subject, control.hops + 1):
+            self._hand(control.agent, ControlReceived(control.origin, control.body, control.subject), now)
 
     def _hand(self, name: str, event: AgentEvent, now: float) -> None:
         try:
-            effects = self._journal.guard(name, _ask, self._agents[name], event, now)
+            effects = self._journal.guard(name, ask, self._agents[name], event, now)
         except PluginFailed:
             if isinstance(event, AgentWoke):  # it had no say in when to wake next
                 self._wake_at[name] = now + AGENT_RETRY_S
@@ -84,6 +104,8 @@ class Controls:
         for effect in effects:
             if isinstance(effect, PublishControl):
                 self._publish(name, effect)
+            elif isinstance(effect, WantControls):
+                self.wants.want(name, effect)
             elif isinstance(effect, AgentLog):
                 self._journal.tell(effect.level, f"agent {name}: {effect.text}")
             elif isinstance(effect, WakeAgentAt):
@@ -96,27 +118,18 @@ class Controls:
         if effect.hops < 1:
             return
         self._number += 1
-        hops_left = min(effect.hops, CONTROL_HOPS_MAX) - 1
-        self._send(Control(self._gateway, self._epoch, self._number, hops_left, name, effect.body), None)
+        self._journal.counters.add("controls_published")
+        hops, subject = min(effect.hops, CONTROL_HOPS_MAX), subject_of(effect.subject) if effect.subject else {}
+        self._send(Control(self._gateway, self._epoch, self._number, hops, name, effect.body, subject), None)
 
     def _send(self, control: Control, source: GatewayId | None) -> None:
-        if source is not None:
-            control = Control(
-                control.origin, control.epoch, control.number, control.hops_left - 1, control.agent, control.body
-            )
-        for target in self._overlay.spread(source):
-            self._outbox.post(target, [control])
-
-
-def _ask(agent: Agent, event: AgentEvent, now: float) -> list[AgentEffect]:
-    """Return what an agent wants done; raises TypeError or ValueError if it answers nonsense."""
-    effects = list(agent.handle(event, now))
-    for effect in effects:
-        if isinstance(effect, PublishControl):
-            if not isinstance(effect.body, bytes) or not isinstance(effect.hops, int):
-                raise TypeError(f"a control publication is bytes and a number of hops, not {effect!r:.100}")
-        elif not isinstance(effect, WakeAgentAt | AgentLog):
-            raise TypeError(f"an agent answers with its effects, not {effect!r:.100}")
-        elif isinstance(effect, WakeAgentAt) and not math.isfinite(effect.at):
-            raise ValueError(f"{effect.at} is no time to wake at")
-    return effects
+        """Send a control publication over the links that it has left, from here or from a neighbour."""
+        hops = control.hops if source is None else control.hops + 1
+        if hops >= CONTROL_HOPS_MAX:
+            return
+        here = replace(control, hops=hops)
+        targets = self.wants.targets(here, source) if control.subject else self._overlay.spread(source)
+        sent = replace(here, hops_left=control.hops_left - 1)
+        for target in targets:
+            self._journal.counters.add("controls_sent")
+            self._outbox.post(target, [sent])

@@ -8,6 +8,7 @@ from mqloom.core.ids import Conversation, GatewayId
 from mqloom.core.messages import Message
 from mqloom.core.records import PlaceLink
 from mqloom.gateway.aliases import Aliases
+from mqloom.gateway.control_wants import ControlWants
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
@@ -37,6 +38,7 @@ class Neighbours:
     soft_links: SoftLinks
     overlay: GuardedOverlay
     tell_overlay: Callable[[OverlayEvent, float], None]
+    wants: ControlWants
     journal: Journal
     told_synced: set[GatewayId] = field(default_factory=set)
     """Those to whom we have said everything."""
@@ -78,6 +80,7 @@ class Neighbours:
 
     def forget_wishes(self, neighbour: GatewayId, now: float) -> None:
         """Route nothing over a link any more; it may still say its last words."""
+        self.wants.close_link(neighbour)
         self.routes.drop_neighbour(neighbour)
         self.flushes.lose(neighbour, now)
         self.freezes.lose(neighbour)
@@ -85,6 +88,7 @@ class Neighbours:
     def drop(self, neighbour: GatewayId, now: float) -> None:
         """End a link, with all that was for it: whoever wants that gets it another way."""
         self.traffic.drop_neighbour(neighbour)
+        self.wants.close_link(neighbour)
         link = self.links.pop(neighbour)
         self.soft_links.begin_at(neighbour, link.next_number)
         self.told_synced.discard(neighbour)

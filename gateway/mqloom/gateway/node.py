@@ -108,7 +108,9 @@ class Node:
         self._painter = Painter(parts.gateway, parts.epoch, self._links, self._overlay) if parts.shows_links else None
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
-        self._controls = Controls(parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal)
+        self._controls = Controls(
+            parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal, self._outbox
+        )
         self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
         self._traffic = Traffic(
@@ -153,6 +155,7 @@ class Node:
             soft_links=self._soft_links,
             overlay=self._overlay,
             tell_overlay=self._weaver.hand,
+            wants=self._controls.wants,
             journal=self._journal,
         )
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
@@ -256,18 +259,21 @@ class Node:
                     if not self._moves.is_new(neighbour):
                         self._weaver.hand(LinkStood(neighbour, up=True), now)  # its map goes before announcements
                     self._routes.open_link(neighbour)
+                    self._controls.wants.open_link(neighbour)
                     self._flushes.reach(neighbour)
                     self._traffic.link_up(neighbour, now)
                 case LinkChange.CLOSE:
                     if not self._moves.is_new(neighbour):
                         self._weaver.hand(LinkStood(neighbour, up=False), now)
                     self._routes.close_link(neighbour)
+                    self._controls.wants.close_link(neighbour)
                     self._flushes.lose(neighbour, now)
                     self._freezes.lose(neighbour)
                     self._traffic.link_lost(neighbour)
                     self._neighbours.told_synced.discard(neighbour)
                 case LinkChange.DOUBT:
                     self._routes.doubt(neighbour)
+                    self._controls.wants.doubt(neighbour)
                 case LinkChange.GIVE_UP:
                     self._routes.give_up_on(neighbour)
                     self._traffic.give_up(neighbour)
@@ -444,6 +450,7 @@ class Node:
         self._subscribers.check()
         self._traffic.check()
         self._moves.check()
+        self._controls.wants.check()
         self._migrations.check()
 
     def holdings(self) -> Holdings:

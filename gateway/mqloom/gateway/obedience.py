@@ -19,6 +19,7 @@ from mqloom.core.messages import (
     Synced,
     Thaw,
     Told,
+    Want,
     Withdraw,
 )
 from mqloom.core.publication import Publication
@@ -79,7 +80,7 @@ class Obedience:
                 self._flushes.passed(sender, message)
             case Flushed():
                 self._flushes.answered(sender, message, now)
-            case Control():
+            case Control() | Want():
                 self._controls.receive(message, sender, now)
             case Mark():
                 self._traffic.marked(message, sender)
