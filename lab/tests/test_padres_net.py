@@ -10,7 +10,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.lab.clock import Clock
 from mqloom.lab.padres_moves import Moves
 from mqloom.lab.padres_net import PadresNet
-from mqloom.lab.padres_setups import CHAIN, HETEROGENEOUS, SIMULATION, Setup
+from mqloom.lab.padres_setups import B0, CHAIN, HETEROGENEOUS, SIMULATION, BrokerSetup, Setup
 from mqloom.lab.padres_workload import Workload, churn
 
 B1, B2 = GatewayId("B1"), GatewayId("B2")
@@ -109,6 +109,48 @@ def test_whoever_unsubscribes_without_waiting_for_the_mark_loses_what_its_old_br
     run.until(60.0)
     assert run.net.ledger.lost > 0
     assert run.net.ledger.repeated == 0
+
+
+@pytest.mark.parametrize("speed", [100.0, 4.0])
+def test_queues_are_those_of_a_plain_simulation(speed: float) -> None:
+    setup = dataclasses.replace(SMALL, brokers={**SIMULATION.brokers, B1: BrokerSetup(speed, 16e6, 2_000.0)})
+    clock = Clock()
+    net = PadresNet(Workload(setup, 5), clock)
+    for subscriber in range(setup.subscribers):
+        net.subscribe(subscriber, B1 if subscriber % 2 else B2)
+        net.establish(subscriber, B1 if subscriber % 2 else B2)
+    expected = plain_delays(net)
+    while clock.now < setup.length_s + 1_000:
+        clock.run(until=clock.now + 3.7)
+        net.advance()
+    count = sum(number for number, _ in net.ledger.delays.values())
+    assert count == len(expected)
+    assert sum(total_s for _, total_s in net.ledger.delays.values()) == pytest.approx(sum(expected))
+    for period, (number, _) in net.ledger.delays.items():
+        assert number > 0
+        assert period >= 0
+
+
+def plain_delays(net: PadresNet) -> list[float]:
+    """Return the delay of every copy, worked out one publication after the other."""
+    setup, workload = net.setup, net.workload
+    free = dict.fromkeys(net.brokers, 0.0)
+    sent = dict.fromkeys(net.brokers, 0.0)
+    delays = []
+    for at, quote in zip(workload.publishing.times, workload.publishing.quotes, strict=True):
+        matching = workload.matching(int(quote)).tolist()
+        free[B0] = max(float(at), free[B0]) + net.brokers[B0].delay_s
+        sent[B0] = max(sent[B0], free[B0])
+        for edge in (B1, B2):
+            copies = sum(subscriber in net.at[edge] for subscriber in matching)
+            if copies:
+                sent[B0] += setup.message_bytes / setup.brokers[B0].bytes_s
+                free[edge] = max(sent[B0], free[edge]) + net.brokers[edge].delay_s
+                sent[edge] = max(sent[edge], free[edge])
+                for _ in range(copies):
+                    sent[edge] += setup.message_bytes / setup.brokers[edge].bytes_s
+                    delays.append(sent[edge] - float(at))
+    return delays
 
 
 def test_a_sample_tells_what_the_queues_did() -> None:

@@ -31,11 +31,15 @@ class Ledger:
         """From now on it has one; what was published before may still have come from both."""
         self._moving_until[subscriber] = now
 
-    def deliver(self, at: float, copies: int, delay_s: float) -> None:
-        """Note copies that have come by a time, with the mean of their delays."""
-        period = int(at // PERIOD_S)
-        count, total_s = self.delays.get(period, (0, 0.0))
-        self.delays[period] = (count + copies, total_s + copies * delay_s)
+    def deliver(self, at: NDArray[np.float64], copies: NDArray[np.int64], delays_s: NDArray[np.float64]) -> None:
+        """Note batches of copies that have come by a time, with the mean of their delays."""
+        periods = (at // PERIOD_S).astype(np.int64)
+        first = int(periods[0])
+        counts = np.bincount(periods - first, copies)
+        totals = np.bincount(periods - first, copies * delays_s)
+        for period in np.flatnonzero(counts).tolist():
+            count, total_s = self.delays.get(first + period, (0, 0.0))
+            self.delays[first + period] = (count + int(counts[period]), total_s + float(totals[period]))
 
     def close_alike(self, owed: int) -> None:
         """Judge a publication for which nothing can have gone wrong: everybody had one broker, and stayed there."""

@@ -1,12 +1,15 @@
 """The federation of paper 000's simulation: publications from the first head to every subscriber that wants them.
 
-Every subscriber is a bit in the words of all brokers: those that have it in their matching engine, and those to which
-the heads send what it wants. While it moves it has two, and drops what comes twice. What each should have got is known
-from the moment of publishing, and is compared with what came: see `Ledger`.
+Every subscriber is a word with a bit for each edge: those that have it in their matching engine, and those to which the
+heads send what it wants. While it moves it has two bits, and drops what comes twice.
+
+What each should have got is known from the moment of publishing, and is compared with what came: see `Ledger`. As long
+as nobody comes, moves or goes, publications of one quote all fare alike, and one is looked at for all. Before somebody
+does, everything that is under way is written down, subscriber by subscriber: `_Record`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,41 +19,47 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.poset import Change, Poset
 from mqloom.core.subscription import Subscription
 from mqloom.lab.clock import Clock
-from mqloom.lab.padres_broker import Item, ModelBroker
+from mqloom.lab.padres_broker import Begun, ModelBroker, Numbers, Times
 from mqloom.lab.padres_ledger import Ledger
+from mqloom.lab.padres_setups import Setup
 from mqloom.lab.padres_workload import Workload
 
 Bits = NDArray[np.uint32]
+Note = Callable[[float, int, list[int]], None]
+"""Told of a publication: when it was published, which quote it is, and the subscribers that it is for."""
 
 
 @dataclass(slots=True)
-class Journey:
-    """One publication under way."""
+class _Record:
+    """A publication that was under way when somebody came, moved or went."""
 
-    at: float
-    quote: int
-    version: int
-    """Who was where when it was published."""
-    matching: NDArray[np.int64]
     owed: NDArray[np.bool_]
-    """Who of them was established when it was published."""
     got: Bits
-    """From which brokers each has got it."""
-    copies: int
-    """How many brokers have yet to match it."""
-
-    is_mark = False
 
 
 @dataclass(slots=True)
-class Mark:
-    """Follows all that went before it from the first head to a broker."""
+class _Mark:
+    """Follows all that went before it from the first head to an edge."""
 
     target: GatewayId
     came: Callable[[float], None]
     """Called with the time at which all before it has been sent."""
 
-    is_mark = True
+
+class _Table:
+    """What holds for each quote as long as nobody comes, moves or goes; worked out when it is first asked for."""
+
+    def __init__(self, work_out: Callable[[int], int], quotes: int) -> None:
+        self._work_out = work_out
+        self._values = np.zeros(quotes, dtype=np.int64)
+        self._versions = np.full(quotes, -1, dtype=np.int64)
+
+    def of(self, quotes: Numbers, version: int) -> Numbers:
+        """Return the values of some quotes."""
+        for quote in set(quotes[self._versions[quotes] != version].tolist()):
+            self._values[quote] = self._work_out(quote)
+            self._versions[quote] = version
+        return self._values[quotes]
 
 
 class PadresNet:
@@ -60,136 +69,183 @@ class PadresNet:
         setup = workload.setup
         self.setup, self.workload, self.clock = setup, workload, clock
         self.brokers = {
-            name: ModelBroker(name, setup.brokers[name], setup.law, setup.message_bytes, self._matched)
+            name: ModelBroker(name, setup.brokers[name], setup.law, setup.message_bytes)
             for name in (*setup.heads, *setup.edges)
         }
         self.ledger = Ledger(len(workload.stays))
         self.messages: Counter[str] = Counter()
         """What has crossed a link or gone to a client, by kind."""
-        self._bit = {edge: np.uint32(1 << number) for number, edge in enumerate(setup.edges)}
-        self._head = {edge: head for head, edges in setup.clusters.items() for edge in edges}
-        self._depth = {head: number for number, head in enumerate(setup.heads)}
-        self._behind = self._masks()
-        count = len(workload.stays)
-        self._member: Bits = np.zeros(count, dtype=np.uint32)
-        self._routed: Bits = np.zeros(count, dtype=np.uint32)
-        self._present = np.zeros(count, dtype=np.bool_)
+        self.profiled: dict[GatewayId, Note] = {}
+        """Edges whose publications are looked at, and who does."""
         self.at: dict[GatewayId, dict[int, None]] = {edge: {} for edge in setup.edges}
         """The subscribers in the matching engine of each edge, in the order in which they came."""
         self.posets: dict[GatewayId, Poset[int]] = {edge: Poset() for edge in setup.edges}
+        self.published = 0
+        """How many publications there were so far."""
+        self._bit = {edge: 1 << number for number, edge in enumerate(setup.edges)}
+        self._head = {edge: head for head, edges in setup.clusters.items() for edge in edges}
+        self._depth = {head: number for number, head in enumerate(setup.heads)}
+        self._behind = _masks(setup, self._bit)
+        subscribers, count = len(workload.stays), len(workload.publishing.times)
+        self._member: Bits = np.zeros(subscribers, dtype=np.uint32)
+        self._routed: Bits = np.zeros(subscribers, dtype=np.uint32)
+        self._present = np.zeros(subscribers, dtype=np.bool_)
         self._maximal = dict.fromkeys(setup.edges, 0)
         """How many subscriptions of each edge cover all others."""
+        self._copies = np.zeros(count, dtype=np.int32)
+        """How many brokers have yet to match each publication."""
+        self._done: Bits = np.zeros(count, dtype=np.uint32)
+        """The edges that have."""
+        self._recorded = np.zeros(count, dtype=np.bool_)
+        self._records: dict[int, _Record] = {}
+        self._marks: dict[int, _Mark] = {}
+        self._mark_number = 0
         self._version = 0
-        """Counts the changes of who is where; what was worked out since the last one holds."""
-        self._owing: dict[int, tuple[int, NDArray[np.bool_]]] = {}
-        self._ways: dict[tuple[GatewayId, int], tuple[int, list[GatewayId]]] = {}
-        self._wanting: dict[tuple[GatewayId, int], tuple[int, Bits, int]] = {}
-        self._closed: dict[int, int] = {}
-        self._published = 0
-        self._root = setup.heads[0]
-
-    def _masks(self) -> dict[GatewayId, np.uint32]:
-        """Return for each head the bits of all edges of its own and farther clusters."""
-        behind, mask = {}, 0
-        for head in reversed(self.setup.heads):
-            for edge in self.setup.clusters[head]:
-                mask |= int(self._bit[edge])
-            behind[head] = np.uint32(mask)
-        return behind
+        """Counts the changes of who is where."""
+        self._changed_at = 0
+        """How many had been published then."""
+        quotes = len(workload.quotes)
+        self._wanted = _Table(self._find_wanted, quotes)
+        self._counts = {
+            edge: _Table(lambda quote, bit=bit: self._find_count(quote, bit), quotes)  # type: ignore[misc]
+            for edge, bit in self._bit.items()
+        }
+        self._fair = _Table(self._find_fair, quotes)
 
     # ---- publications ----------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
         """Let publications flow until now."""
-        now, publishing = self.clock.now, self.workload.publishing
-        root = self.brokers[self._root]
-        while self._published < len(publishing.times) and publishing.times[self._published] <= now:
-            at = float(publishing.times[self._published])
-            quote = int(publishing.quotes[self._published])
-            matching = self.workload.matching(quote)
-            got = np.zeros(len(matching), dtype=np.uint32)
-            root.put(Journey(at, quote, self._version, matching, self._owed(quote, matching), got, 1), at)
-            self._published += 1
+        times, now = self.workload.publishing.times, self.clock.now
+        until = int(np.searchsorted(times, now, side="right"))
+        root = self.brokers[self.setup.heads[0]]
+        if until > self.published:
+            new = np.arange(self.published, until)
+            self._copies[new] = 1
+            root.put(new, times[new])
+            self.published = until
         for broker in self.brokers.values():  # heads in the order of the chain, then edges
-            broker.advance(now)
-
-    def _owed(self, quote: int, matching: NDArray[np.int64]) -> NDArray[np.bool_]:
-        known = self._owing.get(quote)
-        if known is None or known[0] != self._version:
-            known = self._owing[quote] = self._version, self._routed[matching] != 0
-        return known[1]
-
-    @property
-    def published(self) -> int:
-        """How many publications there were so far."""
-        return self._published
+            begun = broker.begin(now)
+            if begun is not None:
+                self._matched(broker, begun)
 
     def mark(self, target: GatewayId, came: Callable[[float], None]) -> None:
         """Send a mark to an edge, behind everything that is on its way there; `advance` has been called."""
-        self.brokers[self._root].put(Mark(target, came), self.clock.now)
+        self._mark_number -= 1
+        self._marks[self._mark_number] = _Mark(target, came)
+        root = self.brokers[self.setup.heads[0]]
+        root.put(np.array([self._mark_number]), np.array([self.clock.now]))
 
-    def _matched(self, broker: ModelBroker, item: Item, start: float) -> int:
-        if isinstance(item, Mark):
-            self._pass_on(broker, item, start)
-            return 0
-        assert isinstance(item, Journey)
-        copies = self._route(broker, item) if broker.name in self._depth else self._deliver(broker, item)
-        item.copies -= 1
-        if not item.copies:
-            self._close(item)
-        return copies
+    def _matched(self, broker: ModelBroker, begun: Begun) -> None:
+        start = 0
+        for at in (*np.flatnonzero(begun.items < 0).tolist(), len(begun.items)):
+            if at > start:
+                items, ends = begun.items[start:at], begun.ends[start:at]
+                if broker.name in self._depth:
+                    self._route(broker, items, ends)
+                else:
+                    self._deliver(broker, items, ends)
+                self._close(items[self._copies[items] == 0])
+            if at < len(begun.items):
+                self._pass_on(broker, int(begun.items[at]), float(begun.starts[at]))
+            start = at + 1
 
-    def _close(self, journey: Journey) -> None:
-        if journey.version == self._version and self._closed.get(journey.quote) == self._version:
-            self.ledger.close_alike(int(np.count_nonzero(journey.owed)))
-            return
-        owed = journey.owed & self._present[journey.matching]
-        is_clean = self.ledger.close(journey.at, journey.matching, owed, journey.got)
-        if is_clean and journey.version == self._version:  # the next one of this quote goes the same way
-            self._closed[journey.quote] = self._version
+    def _route(self, head: ModelBroker, items: Numbers, ends: Times) -> None:
+        wanted = self._wanted.of(self.workload.publishing.quotes[items], self._version)
+        targets = [(edge, self._bit[edge]) for edge in self.setup.clusters[head.name]]
+        following = self._depth[head.name] + 1
+        if following < len(self.setup.heads):
+            other = self.setup.heads[following]
+            targets.insert(0, (other, self._behind[other]))
+        sends = [(target, (wanted & mask) != 0) for target, mask in targets]
+        copies = np.sum([goes for _, goes in sends], axis=0)
+        starts, rank = head.send(ends, copies), np.zeros(len(items), dtype=np.int64)
+        for target, goes in sends:
+            rank += goes
+            self.brokers[target].put(items[goes], starts[goes] + rank[goes] * head.each_s)
+        self._copies[items] += (copies - 1).astype(np.int32)
+        self.messages["publications between brokers"] += int(copies.sum())
 
-    def _route(self, head: ModelBroker, journey: Journey) -> int:
-        known = self._ways.get((head.name, journey.quote))
-        if known is None or known[0] != self._version:
-            wanted = np.bitwise_or.reduce(self._routed[journey.matching]) if len(journey.matching) else np.uint32(0)
-            known = self._ways[head.name, journey.quote] = self._version, list(self._next(head.name, wanted))
-        targets = known[1]
-        start, each_s = head.begins_sending(), self.setup.message_bytes / head.setup.bytes_s
-        for number, target in enumerate(targets, 1):
-            self.brokers[target].put(journey, start + number * each_s)
-        journey.copies += len(targets)
-        self.messages["publications between brokers"] += len(targets)
-        return len(targets)
+    def _deliver(self, edge: ModelBroker, items: Numbers, ends: Times) -> None:
+        quotes, bit = self.workload.publishing.quotes[items], self._bit[edge.name]
+        copies = self._counts[edge.name].of(quotes, self._version)
+        starts = edge.send(ends, copies)
+        delays = starts + (copies + 1) / 2 * edge.each_s - self.workload.publishing.times[items]
+        self.ledger.deliver(starts + copies * edge.each_s, copies, delays)
+        self.messages["deliveries"] += int(copies.sum())
+        self._done[items] |= np.uint32(bit)
+        self._copies[items] -= 1
+        for item in items[self._recorded[items]].tolist():
+            self._records[item].got |= self._member[self._matching(item)] & np.uint32(bit)
+        if edge.name in self.profiled:
+            self._tell(self.profiled[edge.name], items, bit)
 
-    def _next(self, head: GatewayId, wanted: np.uint32) -> Iterator[GatewayId]:
-        following = self._depth[head] + 1
-        if following < len(self.setup.heads) and wanted & self._behind[self.setup.heads[following]]:
-            yield self.setup.heads[following]
-        for edge in self.setup.clusters[head]:
-            if wanted & self._bit[edge]:
-                yield edge
+    def _tell(self, note: Note, items: Numbers, bit: int) -> None:
+        publishing = self.workload.publishing
+        for item in items.tolist():
+            matching = self._matching(item)
+            here = matching[(self._member[matching] & np.uint32(bit)) != 0]
+            note(float(publishing.times[item]), int(publishing.quotes[item]), here.tolist())
 
-    def _deliver(self, edge: ModelBroker, journey: Journey) -> int:
-        known = self._wanting.get((edge.name, journey.quote))
-        if known is None or known[0] != self._version:
-            here = self._member[journey.matching] & self._bit[edge.name]
-            known = self._wanting[edge.name, journey.quote] = self._version, here, int(np.count_nonzero(here))
-        _, here, copies = known
-        if copies:
-            journey.got |= here
-            start, each_s = edge.begins_sending(), self.setup.message_bytes / edge.setup.bytes_s
-            self.ledger.deliver(start + copies * each_s, copies, start + (copies + 1) / 2 * each_s - journey.at)
-            self.messages["deliveries"] += copies
-        return copies
-
-    def _pass_on(self, broker: ModelBroker, mark: Mark, start: float) -> None:
+    def _pass_on(self, broker: ModelBroker, number: int, start: float) -> None:
+        mark = self._marks[number]
         if broker.name == mark.target:
-            mark.came(max(start, broker.begins_sending()))
+            del self._marks[number]
+            mark.came(max(start, broker.sent_by))
             return
-        head = self._head[mark.target]
-        at = self._depth[broker.name]
-        target = mark.target if head == broker.name else self.setup.heads[at + 1]
-        self.brokers[target].put(mark, broker.begins_sending())
+        is_here = self._head[mark.target] == broker.name
+        target = mark.target if is_here else self.setup.heads[self._depth[broker.name] + 1]
+        self.brokers[target].put(np.array([number]), np.array([max(start, broker.sent_by)]))
+
+    def _matching(self, item: int) -> NDArray[np.int64]:
+        return self.workload.matching(int(self.workload.publishing.quotes[item]))
+
+    # ---- what everybody got ----------------------------------------------------------------------------------------
+
+    def _close(self, items: Numbers) -> None:
+        """Judge publications that no broker has yet to match."""
+        recorded = self._recorded[items]
+        for item in items[recorded].tolist():
+            record, matching = self._records.pop(item), self._matching(item)
+            owed = record.owed & self._present[matching]
+            self.ledger.close(float(self.workload.publishing.times[item]), matching, owed, record.got)
+        rest = items[~recorded]
+        fair = self._fair.of(self.workload.publishing.quotes[rest], self._version)
+        self.ledger.close_alike(int(fair[fair >= 0].sum()))
+        for item in rest[fair < 0].tolist():
+            owed, got = self._alike(int(self.workload.publishing.quotes[item]))
+            self.ledger.close(float(self.workload.publishing.times[item]), self._matching(item), owed, got)
+
+    def _alike(self, quote: int) -> tuple[NDArray[np.bool_], Bits]:
+        """Return who is owed a quote, and who gets it from where, as long as nobody comes, moves or goes."""
+        matching = self.workload.matching(quote)
+        reached = np.uint32(self._find_wanted(quote))
+        return self._routed[matching] != 0, self._member[matching] & reached
+
+    def _find_fair(self, quote: int) -> int:
+        """Return how many are owed a quote, if each gets it once; else -1."""
+        owed, got = self._alike(quote)
+        is_fair = not (owed & (got == 0)).any() and not (got & (got - (got != 0))).any()
+        return int(np.count_nonzero(owed)) if is_fair else -1
+
+    def _find_wanted(self, quote: int) -> int:
+        matching = self.workload.matching(quote)
+        return int(np.bitwise_or.reduce(self._routed[matching])) if len(matching) else 0
+
+    def _find_count(self, quote: int, bit: int) -> int:
+        return int(np.count_nonzero(self._member[self.workload.matching(quote)] & np.uint32(bit)))
+
+    def _change(self) -> None:
+        """Let publications flow until now, and write down those under way: somebody is about to come, move or go."""
+        self.advance()
+        new = np.arange(self._changed_at, self.published)
+        for item in new[self._copies[new] > 0].tolist():
+            matching = self._matching(item)
+            got = self._member[matching] & self._done[item]
+            self._records[item] = _Record(self._routed[matching] != 0, got)
+            self._recorded[item] = True
+        self._changed_at = self.published
+        self._version += 1
 
     # ---- who is where ----------------------------------------------------------------------------------------------
 
@@ -207,40 +263,35 @@ class PadresNet:
 
     def subscribe(self, subscriber: int, edge: GatewayId) -> None:
         """Put a subscriber into the matching engine of an edge; the heads know after a while, see `establish`."""
-        self.advance()
+        self._change()
         self._present[subscriber] = True
-        self._member[subscriber] |= self._bit[edge]
+        self._member[subscriber] |= np.uint32(self._bit[edge])
         self.at[edge][subscriber] = None
-        change = self.posets[edge].add(subscriber, self.subscription(subscriber))
-        self._count(edge, change)
+        self._announce(edge, self.posets[edge].add(subscriber, self.subscription(subscriber)))
 
     def establish(self, subscriber: int, edge: GatewayId) -> None:
         """From now on the heads send what it wants."""
-        self.advance()
-        if self._member[subscriber] & self._bit[edge]:
-            self._version += 1
-            self._routed[subscriber] |= self._bit[edge]
+        if subscriber in self.at[edge]:
+            self._change()
+            self._routed[subscriber] |= np.uint32(self._bit[edge])
 
     def unsubscribe(self, subscriber: int, edge: GatewayId) -> None:
-        """Take a subscriber out of an edge."""
-        self.advance()
-        if subscriber not in self.at[edge]:
-            return
-        self._member[subscriber] &= ~self._bit[edge]
-        self._routed[subscriber] &= ~self._bit[edge]
-        del self.at[edge][subscriber]
-        change = self.posets[edge].remove(subscriber)
-        self._count(edge, change)
+        """Take a subscriber out of an edge, if it is there."""
+        if subscriber in self.at[edge]:
+            self._change()
+            self._member[subscriber] &= ~np.uint32(self._bit[edge])
+            self._routed[subscriber] &= ~np.uint32(self._bit[edge])
+            del self.at[edge][subscriber]
+            self._announce(edge, self.posets[edge].remove(subscriber))
 
     def leave(self, subscriber: int) -> None:
         """Let a subscriber disconnect for good."""
-        self.advance()
+        self._change()
         self._present[subscriber] = False
         for edge in self.setup.edges:
             self.unsubscribe(subscriber, edge)
 
-    def _count(self, edge: GatewayId, change: Change[int]) -> None:
-        self._version += 1
+    def _announce(self, edge: GatewayId, change: Change[int]) -> None:
         gained, lost = len(change.gained), len(change.lost)
         self.messages["subscriptions"] += 1 + (gained + lost) * self.hops(edge)
         self.brokers[edge].subscriptions = len(self.at[edge])
@@ -248,3 +299,13 @@ class PadresNet:
         known = sum(self._maximal.values())
         for head in self.setup.heads:
             self.brokers[head].subscriptions = known
+
+
+def _masks(setup: Setup, bits: dict[GatewayId, int]) -> dict[GatewayId, int]:
+    """Return for each head the bits of all edges of its own and farther clusters."""
+    behind, mask = {}, 0
+    for head in reversed(setup.heads):
+        for edge in setup.clusters[head]:
+            mask |= bits[edge]
+        behind[head] = mask
+    return behind

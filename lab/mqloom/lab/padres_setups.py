@@ -18,7 +18,7 @@ for everything that is compared:
   subscriptions.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -220,3 +220,26 @@ CHAIN: Final = Setup(
     law=SIMULATION_LAW,
     join_at=GatewayId("B11"),
 )
+
+
+def smaller(setup: Setup, share: float, *, join_s: float, change_at: float | None, length_s: float) -> Setup:
+    """Return the same with fewer subscribers, and brokers that can do as much less; for `--quick`.
+
+    Publishers stay, so a subscriber takes as much; bandwidth and memory shrink, and a subscription takes longer to
+    match.
+    """
+    brokers = {
+        name: broker._replace(memory_bytes=broker.memory_bytes * share, bytes_s=broker.bytes_s * share)
+        for name, broker in setup.brokers.items()
+    }
+    for head in setup.heads:  # what passes through heads does not shrink with the number of subscribers
+        brokers[head] = setup.brokers[head]
+    return replace(
+        setup,
+        brokers=brokers,
+        subscribers=round(setup.subscribers * share),
+        join_s=join_s,
+        change_at=change_at,
+        length_s=length_s,
+        law=setup.law._replace(slope_s=setup.law.slope_s / share, bend_s=setup.law.bend_s / share**2),
+    )
