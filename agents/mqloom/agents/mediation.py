@@ -1,0 +1,192 @@
+"""What two brokers, or the heads of two clusters, say to each other in a session (paper 000, section 3.4.1).
+
+    offloading                     accepting
+    Request  ------------------->            "will you take load?"
+             <-------------------  Reply     its state; if OK: how loaded it is, and its covering set, in parts
+    Keep     ------------------->            every few seconds while the session lasts
+             <-------------------  Kept      it lasts here too, or it does not
+    Done, Cancel --------------->            who has moved, or that nobody has
+             <-------------------  Ended     heard
+
+Every message names its session. All can be lost, doubled, late and in any order: `mediator` says what then. Times in
+messages are durations, since clocks of different machines tell different times.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Annotated, Final, Literal, NewType
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mqloom.agents.press import generality
+from mqloom.core.errors import FilterError, RemoteError, TopicError
+from mqloom.core.estimators import BrokerEstimate
+from mqloom.core.filter import Scalar
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import ID_LENGTH_MAX
+from mqloom.core.load import BalanceState, Metric
+from mqloom.core.subscription import Subscription
+
+PART_BYTES_MAX: Final = 48 * 1024
+"""Texts of subscriptions in one part of a covering set, so that a message stays under CONTROL_BYTES_MAX."""
+
+PARTS_MAX: Final = 8
+"""Parts of a covering set. A larger set is cut, its most general subscriptions first: then the accepting broker seems
+to receive less than it does, and what would come in there additionally is overestimated, which is safe."""
+
+COVERING_MAX: Final = 2_000
+"""Subscriptions in a covering set, likewise: they stand in the offloading broker's matcher while it samples."""
+
+CAME_MAX: Final = 256
+"""Clients named in Done; of more the number is told."""
+
+UNKNOWN: Final = -1
+"""The number of clients that moved, where that is not known."""
+
+REASON_MAX: Final = 500
+"""Characters in a reason; longer ones are cut."""
+
+SESSION_CLASS: Final = "SESSION"
+"""The class, in their subjects, of messages of sessions."""
+
+SessionId = NewType("SessionId", str)
+Name = Annotated[SessionId, Meta(min_length=1, max_length=ID_LENGTH_MAX + 64)]
+Reason = Annotated[str, Meta(max_length=REASON_MAX)]
+Text = tuple[str, str]
+"""A subscription as its topic filter and its WHERE."""
+
+
+class Request(Struct, frozen=True, tag="request", kw_only=True):
+    """Asks whether the other takes load of ours."""
+
+    session: Name
+    metric: Metric
+    is_overload: bool = False
+    is_advice: bool = False
+    """Nobody will be moved: the sender only says what it would do."""
+
+
+class Reply(Struct, frozen=True, tag="reply", kw_only=True):
+    """Yes, if the state is OK and there is no reason why not; then we are BUSY, and this is what you must know."""
+
+    session: Name
+    state: BalanceState
+    refusal: Reason = ""
+    estimate: BrokerEstimate | None = None
+    covering: Annotated[tuple[Text, ...], Meta(max_length=COVERING_MAX)] = ()
+    part: Annotated[int, Meta(ge=0, lt=PARTS_MAX)] = 0
+    parts: Annotated[int, Meta(ge=1, le=PARTS_MAX)] = 1
+    left_out: Annotated[int, Meta(ge=0)] = 0
+    """Subscriptions of the covering set that are in no part."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the session begins. Any state but OK is a refusal (3.4.1)."""
+        return self.state is BalanceState.OK and not self.refusal
+
+
+class Keep(Struct, frozen=True, tag="keep", kw_only=True):
+    """The session lasts; clients are being moved, or not yet."""
+
+    session: Name
+    is_moving: bool = False
+
+
+class Kept(Struct, frozen=True, tag="kept", kw_only=True):
+    """It lasts here too; or we know nothing of it, or no more."""
+
+    session: Name
+    is_known: bool
+
+
+class Done(Struct, frozen=True, tag="done", kw_only=True):
+    """The session is over; so many have come to you (3.4.2: which the paper's accepting broker tells)."""
+
+    session: Name
+    moved: Annotated[int, Meta(ge=UNKNOWN)]
+    stayed: Annotated[int, Meta(ge=0)] = 0
+    clients: Annotated[tuple[ClientId, ...], Meta(max_length=CAME_MAX)] = ()
+
+
+class Cancel(Struct, frozen=True, tag="cancel", kw_only=True):
+    """The session is over, and nobody has been moved."""
+
+    session: Name
+    reason: Reason = ""
+
+
+class Ended(Struct, frozen=True, tag="ended", kw_only=True):
+    """We have heard that it is over."""
+
+    session: Name
+
+
+Mediation = Request | Reply | Keep | Kept | Done | Cancel | Ended
+Farewell = Done | Cancel
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Mediation)
+
+
+def encode(message: Mediation) -> bytes:
+    """Return the body of a control publication."""
+    return _encoder.encode(message)
+
+
+def decode(body: bytes) -> Mediation:
+    """Return what a body says; raises RemoteError."""
+    try:
+        message: Mediation = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteError(f"no message of a session: {error}") from error
+    if isinstance(message, Reply) and message.estimate is not None and not _is_sound(message.estimate):
+        raise RemoteError(f"an estimate that is no number: {message.estimate}")
+    return message
+
+
+def _is_sound(estimate: BrokerEstimate) -> bool:
+    numbers = (*(getattr(estimate, field.name) for field in fields(estimate) if field.name != "delay"), *estimate.delay)
+    return all(math.isfinite(number) for number in numbers)
+
+
+def subject_to(level: Literal["local", "global"], partner: GatewayId) -> Mapping[str, Scalar]:
+    """Return the subject of what is for one agent alone."""
+    return {"class": SESSION_CLASS, "level": level, "to": partner}
+
+
+def want_of(gateway: GatewayId) -> str:
+    """Return the filter of everything that is for this agent alone."""
+    quoted = gateway.replace("'", "''")
+    return f"class = '{SESSION_CLASS}' AND to = '{quoted}'"
+
+
+def parts_of(covering: Sequence[Subscription]) -> tuple[list[tuple[Text, ...]], int]:
+    """Return a covering set in parts, at least one, and how many subscriptions are in none."""
+    chosen = sorted(covering, key=generality)[:COVERING_MAX] if len(covering) > COVERING_MAX else covering
+    parts: list[list[Text]] = [[]]
+    free, taken = PART_BYTES_MAX, 0
+    for each in chosen:
+        text = (each.topics, str(each.where))
+        size = sum(len(word.encode()) for word in text) + 8  # what MessagePack writes around the two words
+        if size > free:
+            if size > PART_BYTES_MAX or len(parts) == PARTS_MAX:
+                continue
+            parts.append([])
+            free = PART_BYTES_MAX
+        parts[-1].append(text)
+        free -= size
+        taken += 1
+    return [tuple(part) for part in parts], len(covering) - taken
+
+
+def covering_of(texts: Iterable[Text]) -> list[Subscription]:
+    """Return the subscriptions; what cannot be read is left out, as what was cut is."""
+    found = []
+    for topics, where in texts:
+        try:
+            found.append(Subscription.parse(topics, where))
+        except (TopicError, FilterError):
+            continue
+    return found
