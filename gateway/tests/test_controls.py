@@ -13,8 +13,11 @@ from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
     AgentEvent,
+    AgentOrder,
     AgentWoke,
+    Computed,
     ControlReceived,
+    MoveClients,
     PublishControl,
     WakeAgentAt,
 )
@@ -49,12 +52,17 @@ class Scripted:
 class Room:
     """The controls of a gateway with three neighbours."""
 
-    def __init__(self, *agents: Agent) -> None:
+    def __init__(self, *agents: Agent, performs: bool = True) -> None:
+        self.performed: list[tuple[str, AgentOrder]] = []
         self.counters = Counters()
         self.outbox = Outbox()
         journal = Journal(self.counters)
         overlay = GuardedOverlay(US, TreeOverlay(US, [A, B, C]), [A, B, C], journal)
-        self.controls = Controls(US, 1, agents, overlay, self.outbox, journal)
+        perform = self._perform if performs else None
+        self.controls = Controls(US, 1, agents, overlay, self.outbox, journal, perform=perform)
+
+    def _perform(self, agent: str, order: AgentOrder) -> None:
+        self.performed.append((agent, order))
 
     def told(self) -> dict[str, list[Message]]:
         return {neighbour: messages for neighbour, messages in self.outbox.drain().items() if messages}
@@ -242,3 +250,23 @@ def test_an_agent_that_raised_still_gets_what_comes_next() -> None:
     assert len(bad.happened) == 2
     assert room.counters.reasons("plugin_failures") == {"pie": 2}
     assert set(room.told()) == {"B", "C"}
+
+
+# ---- orders --------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_agent_orders_is_told_with_its_name_and_its_answer_handed_to_it() -> None:
+    order = MoveClients("t", [], B, 5.0)
+    pie, other = Scripted("pie", lambda event, now: [order] if isinstance(event, AgentWoke) else []), Scripted("other")
+    room = Room(pie, other)
+    room.controls.start(0.0)
+    assert room.performed == [("pie", order)]
+    room.controls.hand("pie", Computed("t", 5), 1.0)
+    assert pie.happened[1:] == [(Computed("t", 5), 1.0)]
+    assert len(other.happened) == 1
+
+
+def test_an_order_where_nobody_performs_any_is_counted_as_a_failure() -> None:
+    room = Room(Scripted("pie", lambda event, now: [MoveClients("t", [], B, 5.0)]), performs=False)
+    room.controls.start(0.0)
+    assert room.counters.value("plugin_failures", "pie") == 1

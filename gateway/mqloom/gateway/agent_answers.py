@@ -13,7 +13,11 @@ from mqloom.gateway.agent_interfaces import (
     AgentEffect,
     AgentEvent,
     AgentLog,
+    AnswerOperator,
+    Compute,
+    MoveClients,
     PublishControl,
+    TakeProfile,
     WakeAgentAt,
     WantControls,
 )
@@ -34,7 +38,7 @@ def ask(agent: Agent, event: AgentEvent, now: float) -> list[AgentEffect]:
             case WakeAgentAt():
                 if not math.isfinite(effect.at):
                     raise ValueError(f"{effect.at} is no time to wake at")
-            case AgentLog():
+            case AgentLog() | TakeProfile() | Compute() | MoveClients() | AnswerOperator():
                 pass
             case _:
                 raise TypeError(f"an agent answers with its effects, not {effect!r:.100}")

@@ -155,9 +155,10 @@ class WakeAgentAt(NamedTuple):
     at: float
 
 
-AgentEffect = (
-    PublishControl | WantControls | TakeProfile | Compute | MoveClients | AnswerOperator | AgentLog | WakeAgentAt
-)
+AgentOrder = TakeProfile | Compute | MoveClients | AnswerOperator
+"""What the gateway does for an agent."""
+
+AgentEffect = PublishControl | WantControls | AgentOrder | AgentLog | WakeAgentAt
 
 
 class Agent(Protocol):

@@ -3,7 +3,7 @@
 Those with a subject go only where somebody wants them, which `control_wants` knows; all others go everywhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEvent,
     AgentLog,
+    AgentOrder,
     AgentWoke,
     ControlReceived,
     PublishControl,
@@ -31,7 +32,8 @@ from mqloom.gateway.outbox import Outbox
 class Controls:
     """The agents of one gateway, their timers, and what they say to each other across gateways.
 
-    What agents want goes out by `orderly`, if that is another outbox: it must come, and in its order.
+    What agents want goes out by `orderly`, if that is another outbox: it must come, and in its order. What they order
+    of their gateway, `perform` is told, with the agent's name; it is answered by `hand`, but never within the call.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Controls:
         outbox: Outbox,
         journal: Journal,
         orderly: Outbox | None = None,
+        perform: Callable[[str, AgentOrder], None] | None = None,
     ) -> None:
         self._gateway = gateway
         self._epoch = epoch
@@ -50,6 +53,7 @@ class Controls:
         self._overlay = overlay
         self._outbox = outbox
         self._journal = journal
+        self._perform = perform
         self.wants = ControlWants(gateway, epoch, overlay, outbox if orderly is None else orderly, journal)
         self._seen = Seen()
         self._number = 0
@@ -58,13 +62,13 @@ class Controls:
     def start(self, now: float) -> None:
         """Let every agent begin."""
         for name in self._agents:
-            self._hand(name, AgentWoke(), now)
+            self.hand(name, AgentWoke(), now)
 
     def wake(self, now: float) -> None:
         """Wake the agents whose time has come."""
         for name in [name for name, at in self._wake_at.items() if now >= at]:
             del self._wake_at[name]
-            self._hand(name, AgentWoke(), now)
+            self.hand(name, AgentWoke(), now)
 
     @property
     def deadline(self) -> float | None:
@@ -92,9 +96,10 @@ class Controls:
         if control.agent not in self._agents:
             return
         if not control.subject or self.wants.is_wanted_here(control.agent, control.subject, control.hops + 1):
-            self._hand(control.agent, ControlReceived(control.origin, control.body, control.subject), now)
+            self.hand(control.agent, ControlReceived(control.origin, control.body, control.subject), now)
 
-    def _hand(self, name: str, event: AgentEvent, now: float) -> None:
+    def hand(self, name: str, event: AgentEvent, now: float) -> None:
+        """Give an agent of ours an event, and do what it answers."""
         try:
             effects = self._journal.guard(name, ask, self._agents[name], event, now)
         except PluginFailed:
@@ -110,6 +115,11 @@ class Controls:
                 self._journal.tell(effect.level, f"agent {name}: {effect.text}")
             elif isinstance(effect, WakeAgentAt):
                 self._wake_at[name] = effect.at
+            elif self._perform is not None:
+                self._perform(name, effect)
+            else:
+                asked = type(effect).__name__
+                self._journal.refuse("plugin_failures", name, f"agent {name} orders {asked}, which nobody does here")
 
     def _publish(self, name: str, effect: PublishControl) -> None:
         if len(effect.body) > CONTROL_BYTES_MAX:
