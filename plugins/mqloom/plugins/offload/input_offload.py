@@ -1,0 +1,29 @@
+"""Offload `input`: to balance input utilisation, those whose wishes make publications come in go (paper 000, 5.1).
+
+Only groups of the covering set are candidates: for all others the publications come in anyway. When all subscribers of
+such a group are gone, those that it covered are candidates in their turn. The profile does not say which of these
+covers which, so all are; what would no longer come in without them is told by the bits.
+
+The group that leaves the smallest difference goes first: that moves few clients, and so changes matching little. It
+goes on until the input utilisations are balanced, the offloading broker's is the smaller one, or no move makes the
+difference smaller. Of groups that leave the same difference, the one of which fewer clients have to go is chosen; the
+paper leaves that open. A move that would only raise the other's input, and relieve nobody, is not made.
+"""
+
+from mqloom.gateway.hookspecs import hookimpl
+from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadKind, OffloadTask
+from mqloom.plugins.offload.aims import Balance
+from mqloom.plugins.offload.ledger import Ledger
+from mqloom.plugins.offload.report_cards import offload
+
+
+@hookimpl
+def mqloom_offload() -> OffloadKind:
+    """Offer it."""
+    return OffloadKind(name="input", choose=choose)
+
+
+def choose(task: OffloadTask) -> OffloadChoice:
+    """Return whom to move; input utilisation is what it balances, whatever the task names."""
+    ledger = Ledger(task)
+    return ledger.choice(offload(ledger, Balance("input", task.bounds), candidates=None, by_traffic=False))

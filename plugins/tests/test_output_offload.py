@@ -1,0 +1,92 @@
+import random
+from dataclasses import replace
+
+import numpy as np
+
+from mqloom.core.ids import ClientId
+from mqloom.gateway.offload_interfaces import Group, OffloadTask
+from mqloom.lab.offload_tasks import table_one
+from mqloom.plugins.offload import output_offload
+
+
+def task_of(groups: list[tuple[int, int, int, bool, list[int]]], accepting: int = 0) -> OffloadTask:
+    """Groups as clients, subscribers, bits of eight, whether covered, what they cover; at brokers of table one."""
+    task = table_one("output", random.Random(1))
+    made = [
+        Group([ClientId(f"{place}.{each}") for each in range(clients)], subscribers, 1, 100.0, True, covered, covers)
+        for place, (clients, subscribers, _, covered, covers) in enumerate(groups)
+    ]
+    bits = np.array([[each[2]] for each in groups], dtype=np.uint64)
+    profile = replace(task.profile, groups=made, bits=bits, accepting=np.array([accepting], dtype=np.uint64), samples=8)
+    return replace(task, profile=replace(profile, input_rate=8.0))
+
+
+def moved(task: OffloadTask) -> list[tuple[int, int]]:
+    return [(card.group, card.number) for card in output_offload.choose(task).cards]
+
+
+def test_it_is_offered_by_name() -> None:
+    assert output_offload.mqloom_offload().name == "output"
+
+
+def test_first_what_is_covered_there_and_then_the_rest_while_input_stays_balanced() -> None:
+    choice = output_offload.choose(table_one("output", random.Random(1)))
+    assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(2, 4, True), (1, 1, False)]
+    assert choice.local.input_ratio >= choice.remote.input_ratio - 0.005
+    assert choice.reason == (
+        "the other broker has no room for more, or would get more input than is left here: "
+        "output utilisation 0.425 here, 0.275 there"
+    )
+
+
+def test_types_go_in_their_order_however_near_they_come() -> None:
+    task = task_of(
+        [
+            (1, 1, 0b0000_0011, True, []),  # type III: the next want the same
+            (1, 2, 0b0000_0111, True, []),  # type II: another of them must stay
+            (1, 1, 0b0000_1000, True, []),  # type I
+        ],
+        accepting=0b1111_1111,
+    )
+    assert moved(task) == [(2, 1), (1, 1)]  # three bits, and the last would make the difference larger
+    assert moved(replace(task, local=replace(task.local, output_bytes_s=2_000.0))) == [(2, 1), (1, 1), (0, 1)]
+
+
+def test_a_type_without_a_promising_group_does_not_end_the_phase() -> None:
+    task = task_of([(1, 1, 0b1111_1100, True, []), (1, 1, 0b0000_0011, True, []), (1, 1, 0b0000_0011, True, [])], 0b11)
+    remote = replace(task.remote, output_bytes_s=900.0)
+    assert moved(replace(task, remote=remote)) == [(1, 1)]  # the first, of type I, would be too much
+
+
+def test_what_hangs_below_what_was_moved_is_covered_then_and_brings_no_input() -> None:
+    task = task_of([(1, 1, 0b0000_0111, False, [1]), (2, 2, 0b0000_0001, False, [])])
+    choice = output_offload.choose(replace(task, local=replace(task.local, input_rate=12.0)))
+    assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(0, 1, False), (1, 2, True)]
+    assert [card.rate_added for card in choice.cards] == [3.0, 0.0]
+
+
+def test_balanced_input_ends_the_second_phase() -> None:
+    task = task_of([(4, 4, 0b0000_0001, False, [])])
+    local = replace(task.local, input_rate=0.3)
+    choice = output_offload.choose(replace(task, local=local))
+    assert list(choice.clients) == []
+    assert choice.reason == (
+        "output utilisation 0.600 here, 0.100 there, but more would unbalance input: "
+        "input utilisation 0.060 here, 0.060 there"
+    )
+
+
+def test_an_overloaded_output_goes_on_until_it_is_below_the_threshold() -> None:
+    task = task_of([(4, 4, 0b0000_0001, False, [])])
+    local = replace(task.local, input_rate=0.3, output_bytes_s=1_999.0)
+    assert moved(replace(task, local=local)) == []
+    choice = output_offload.choose(replace(task, local=local, is_overloaded=True))
+    assert [(card.group, card.number) for card in choice.cards] == [(0, 2)]
+    assert choice.reason == "done: no longer overloaded, output utilisation 0.899 here, 0.200 there"
+
+
+def test_nothing_is_moved_when_output_is_balanced() -> None:
+    task = table_one("output", random.Random(1))
+    choice = output_offload.choose(replace(task, remote=replace(task.remote, output_bytes_s=1_195.0)))
+    assert list(choice.clients) == []
+    assert choice.reason.startswith("nothing to do: ")
