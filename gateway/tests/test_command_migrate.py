@@ -56,7 +56,7 @@ class Traveller:
     def __init__(self, name: str, at: GatewayId, keys: tuple[PublicKey, ...]) -> None:
         self.name = ClientId(name)
         self.at = at
-        self.is_stubborn = False
+        self.is_stubborn = self.is_deaf = False
         self.desk = OrderDesk(client=self.name, incarnation="first", keys=keys)
         self.refused: Counter[str] = Counter()
         self.trail = [at]
@@ -103,6 +103,8 @@ class Traveller:
 
     def _obey(self, order: MoveOrder) -> None:
         self._order = order
+        if self.is_deaf:
+            return
         if self.is_stubborn:
             self.answer("stayed", "I like it here")
             return
@@ -199,6 +201,26 @@ def test_clients_are_moved_and_those_that_are_not_are_explained(town: Town, caps
     assert json.loads(capsys.readouterr().out)["clients"] == {"ann": "it is at THREE already"}
     assert town.run("migrate", "ann", "--to", "THERE") == 1
     assert "did you mean 'THREE'" in capsys.readouterr().err
+
+
+def test_a_gateway_that_says_the_same_again_is_not_silent(
+    town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.gateway.journeys.MIGRATION_SILENCE_S", 0.2)
+    monkeypatch.setattr("mqloom.gateway.journeys.MIGRATION_GRACE_S", 0.0)
+    monkeypatch.setattr("mqloom.gateway.drivers.migrating.PATIENCE_S", 1.0)
+    town.traveller("ann").is_deaf = True
+    assert town.run("migrate", "ann", "--to", "TWO", "--deadline", "2.5") == 1
+    assert "client ann stays where it is: it does not answer" in capsys.readouterr().err
+
+
+def test_who_is_not_known_to_have_moved_has_not(
+    town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.gateway.drivers.migrating.PATIENCE_S", 1.0)
+    town.traveller("ann").is_deaf = True
+    assert town.run("migrate", "ann", "--to", "TWO") == 1
+    assert "gateway ONE says nothing for 1 s" in capsys.readouterr().err
 
 
 def test_a_broker_is_drained_and_its_clients_brought_back(town: Town, capsys: pytest.CaptureFixture[str]) -> None:

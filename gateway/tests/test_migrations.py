@@ -209,6 +209,27 @@ def test_one_that_was_started_again_before_it_obeyed_is_not_waited_for(desk: Des
     assert orders(desk.ask("migrate", ANN))[ANN].incarnation == "second"
 
 
+def test_one_that_was_started_again_on_its_way_stays_and_is_not_waited_for(desk: Desk) -> None:
+    desk.write(ANN)
+    desk.ask("migrate", ANN)
+    desk.write(ANN, moving_to=EAST)
+    desk.write(ANN, incarnation="second", moving_to=EAST)  # it is served here, and leaves the other
+    assert counted(desk)["migrations_stayed.restarted"] == 1
+    answer = told(desk.wait(1.0))[-1]
+    assert (answer.answer, answer.stayed) == ("done", 1)
+    assert "started again" in answer.problems["ann"]
+
+
+def test_one_that_was_started_again_when_it_was_served_there_goes_on(desk: Desk) -> None:
+    desk.write(ANN)
+    desk.ask("migrate", ANN)
+    desk.write(ANN, moving_to=EAST)
+    desk.write(ANN, leaving_to=EAST)
+    desk.write(ANN, incarnation="second", leaving_to=EAST)
+    desk.write(ANN, incarnation="second", subscriptions={}, moved_to=EAST)
+    assert counted(desk) == {"migrations_ordered": 1, "migrations_made": 1}
+
+
 def test_one_that_is_gone_is_not_waited_for(desk: Desk) -> None:
     desk.write(ANN, lease_s=3.0)
     desk.ask("migrate", ANN)

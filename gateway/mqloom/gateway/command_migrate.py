@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Move them, wherever they are; 1 if one stays or is not found, which is explained on stderr.
+    """Move them, wherever they are; 1 if one stays, is not found or not known to have moved: stderr explains it.
 
     Raises ConfigurationError.
     """
@@ -45,17 +45,18 @@ def run(arguments: argparse.Namespace) -> int:
         answers += found.answers.values()
         problems.update(found.problems)
         unknown += [name for name in part if all(name in answer.unknown for answer in found.answers.values())]
+    moved = sum(answer.moved for answer in answers)
     if arguments.json:
         print_json(answers, problems, unknown=unknown)
     else:
-        sys.stdout.write(f"{clients(sum(answer.moved for answer in answers))} moved to {to}\n")
+        sys.stdout.write(f"{clients(moved)} moved to {to}\n")
         tell_problems("migrate", answers, problems)
         for name in unknown:
             sys.stderr.write(
                 f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name that "
                 "reads orders (mqloom.client does, with the public key of the federation)\n"
             )
-    return 1 if unknown or any(answer.stayed for answer in answers) else 0
+    return 0 if moved >= len(names) else 1
 
 
 def _move(asking: Asking, request: MigrationRequest, tell: Teller) -> Outcome:

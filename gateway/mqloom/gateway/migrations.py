@@ -204,10 +204,13 @@ class Migrations:
         under_way = self._journey_of(client)
         if under_way is not None:
             job, journey = under_way
-            if record.leaving_to or record.moving_to:
-                self._reached(job, journey, JourneyStep.ARRIVED if record.leaving_to else JourneyStep.MOVING)
+            if record.leaving_to:
+                self._reached(job, journey, JourneyStep.ARRIVED)
             elif before is not None and before.incarnation != record.incarnation:
+                # With `moving_to` it says that an earlier life may have a session there, and that it ends that one.
                 self._end(job, client, "it was started again before it could obey", "restarted", now)
+            elif record.moving_to:
+                self._reached(job, journey, JourneyStep.MOVING)
         elif self._drain is not None and not is_moving:
             self._drain.add_newcomer(client)
 

@@ -85,18 +85,20 @@ def _follow(
     tell: Callable[[GatewayId, MigrationAnswer], None],
 ) -> None:
     """Read the words of those who were asked, until each has said its last, or none for too long."""
-    seen: dict[GatewayId, bytes] = {}
+    seen: dict[GatewayId, int] = {}
 
     def news(gateway: GatewayId) -> bytes | None:
-        data = visits.each[gateway].messages.get(layout.control(gateway, client))
-        return data if data != seen.get(gateway) else None
+        """Return a word that was not read yet, even if it is the same as before: a gateway that repeats it lives."""
+        visit, topic = visits.each[gateway], layout.control(gateway, client)
+        return visit.messages[topic] if visit.heard[topic] > seen.get(gateway, 0) else None
 
     while heard_at:
         visits.wait(lambda *_: any(news(gateway) is not None for gateway in heard_at), 0.2)
         for gateway in list(heard_at):
-            data, visit = news(gateway), visits.each[gateway]
+            visit = visits.each[gateway]
+            count, data = visit.heard[layout.control(gateway, client)], news(gateway)
             if data is not None:
-                seen[gateway] = data
+                seen[gateway] = count
                 heard_at[gateway] = time.monotonic()
                 if _hear(gateway, data, outcome, tell):
                     del heard_at[gateway]

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import paho.mqtt.client as paho
@@ -31,6 +32,8 @@ class Visit:
         self.is_ready = False
         """Whether the broker has granted what we want to read."""
         self.messages: dict[str, bytes] = {}
+        self.heard: Counter[str] = Counter()
+        """How many messages have come by each topic: one that says the same once more is one more."""
         self._topics = topics
         self._news = news
         self.client = paho.Client(
@@ -82,6 +85,7 @@ class Visit:
         with self._news:
             if message.topic in self._topics:  # some brokers replay retained messages that nobody asked for
                 self.messages[message.topic] = bytes(message.payload)
+                self.heard[message.topic] += 1
                 self._news.notify_all()
 
     def _fail(self, problem: str) -> None:
