@@ -70,6 +70,15 @@ class Broker:
         self.container.get_wrapped_container().restart(timeout=20)
         self.wait_until_it_answers()
 
+    def stop(self) -> None:
+        """Let it write its store, and end."""
+        self.container.get_wrapped_container().stop(timeout=20)
+
+    def start(self) -> None:
+        """Let it begin again, with its store."""
+        self.container.get_wrapped_container().start()
+        self.wait_until_it_answers()
+
     def restart_without_store(self) -> None:
         """Kill it, and let another begin in its place that knows nothing."""
         self.container.stop()

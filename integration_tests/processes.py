@@ -20,9 +20,9 @@ MQLOOM = str(Path(sys.executable).with_name("mqloom"))
 class Process:
     """A running command, and everything it has said so far."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+    def __init__(self, arguments: Sequence[str], folder: Path, program: Sequence[str] = (MQLOOM,)) -> None:
         self._process = subprocess.Popen(
-            [MQLOOM, *arguments],
+            [*program, *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -101,6 +101,12 @@ class Commands:
     def start(self, *arguments: str) -> Process:
         """Start `mqloom` with these arguments."""
         process = Process(arguments, self.folder)
+        self._stack.callback(process.end)
+        return process
+
+    def start_python(self, program: str, *arguments: str) -> Process:
+        """Start a program of Python with these arguments."""
+        process = Process(arguments, self.folder, (sys.executable, "-c", program))
         self._stack.callback(process.end)
         return process
 
