@@ -4,153 +4,31 @@ from typing import Any
 
 import pytest
 
-from mqloom.client.journey import Journey, journey_in, record_of
-from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
+from mqloom.client.journey import Journey
+from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OpenLeg, Stayed
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S, READ_S, READ_TRIES
 from mqloom.client.states import State
-from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     CloseRequested,
     Connected,
     ConnectionLost,
     Deliver,
     Finished,
-    MessageReceived,
     Publish,
     Tell,
     WishAdded,
     WishRemoved,
-    Woke,
 )
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.orders import (
-    MoveOrder,
-    OrderDesk,
     Roster,
     RosterBroker,
-    decode_order_answer,
-    sign_order,
     sign_roster,
 )
 from mqloom.core.publication import Publication
-from mqloom.core.records import Answer, Delivered, Status, Wish, encode_answer, encode_envelope, encode_status
-from mqloom.core.signatures import OrderKey
-
-ANN = ClientId("ann")
-A, B, C = GatewayId("A"), GatewayId("B"), GatewayId("C")
-KEY, OTHER_KEY = OrderKey(bytes(32)), OrderKey(bytes([1] * 32))
-WISHES = {"w": Wish(topics="a/#")}
-ROSTER = Roster(federation="f", serial=1, brokers={name: RosterBroker(host=name) for name in (A, B, C)})
-
-
-def order(**changes: Any) -> bytes:
-    fields: dict[str, Any] = {
-        "federation": "f",
-        "client": ANN,
-        "incarnation": "life 1",
-        "session": "s",
-        "source": A,
-        "to": B,
-        "issued_at": 1_000.0,
-        "expires_at": 1_030.0,
-    }
-    key = changes.pop("key", KEY)
-    return sign_order(MoveOrder(**{**fields, **changes}), key)
-
-
-class Trip:
-    """A traveller, and what it has asked its driver for; brokers are as far away as a test says."""
-
-    def __init__(self, found: bytes = b"", at: GatewayId = A) -> None:
-        self.begin(at)
-        self.arrive(0, found)
-
-    def begin(self, at: GatewayId) -> None:
-        """Have a life that has not begun to connect."""
-        self.now = 0.0
-        desk = OrderDesk(client=ANN, incarnation="life 1", keys=[KEY.public])
-        self.core = Traveller(ANN, WISHES, incarnation="life 1", desk=desk, wall_offset_s=1_000.0)
-        self.records: dict[GatewayId, list[bytes]] = {A: [], B: [], C: []}
-        self.answers: list[tuple[str, str]] = []
-        self.effects: list[TravelEffect] = []
-        self.at = {0: at}
-
-    def handle(self, event: Any) -> list[TravelEffect]:
-        effects = self.core.handle(event, self.now)
-        self.core.check()
-        for effect in effects:
-            if isinstance(effect, OpenLeg):
-                self.at[effect.leg] = effect.gateway
-            if isinstance(effect, ForLeg) and isinstance(effect.effect, Publish):
-                self._note(effect.effect)
-        self.effects += effects
-        return effects
-
-    def _note(self, publish: Publish) -> None:
-        for gateway, records in self.records.items():
-            if publish.topic == layout.record(gateway, ANN) and publish.retain:
-                records.append(publish.payload)
-            elif publish.topic == layout.client_answer(gateway, ANN):
-                answer = decode_order_answer(publish.payload)
-                self.answers.append((answer.answer, answer.problem))
-
-    def happen(self, leg: int, event: Connected | ConnectionLost | MessageReceived) -> list[TravelEffect]:
-        return self.handle(OnLeg(leg=leg, event=event))
-
-    def hear(self, leg: int, topic: str, payload: bytes) -> list[TravelEffect]:
-        return self.happen(leg, MessageReceived(topic=topic, payload=payload, qos=1))
-
-    def arrive(self, leg: int, found: bytes = b"") -> None:
-        """Let a leg connect, find its gateway, and read what is there."""
-        gateway = self.at[leg]
-        self.happen(leg, Connected(resumed=True))
-        self.hear(leg, layout.roster(), sign_roster(ROSTER, KEY))
-        status = Status(alive=True, gateway=gateway, version="1", epoch=1)
-        effects = self.hear(leg, layout.status(gateway), encode_status(status))
-        if found:
-            self.hear(leg, layout.record(gateway, ANN), found)
-        for effect in effects:
-            if isinstance(effect, ForLeg) and isinstance(effect.effect, Publish) and not effect.effect.retain:
-                self.hear(leg, effect.effect.topic, effect.effect.payload)
-
-    def say(self, leg: int, answer: Answer) -> list[TravelEffect]:
-        return self.hear(leg, layout.control(self.at[leg], ANN), encode_answer(answer))
-
-    def establish(self, leg: int, *, partly: bool = False) -> list[TravelEffect]:
-        return self.say(leg, Answer(answer="established", name="w", partly=partly))
-
-    def order(self, data: bytes, leg: int = 0) -> list[TravelEffect]:
-        return self.hear(leg, layout.control(self.at[leg], ANN), data)
-
-    def wait(self, seconds: float) -> list[TravelEffect]:
-        self.now += seconds
-        return self.handle(Woke())
-
-    def journey(self, gateway: GatewayId) -> Journey | None:
-        """Return what the record at a broker says last."""
-        return journey_in(self.records[gateway][-1])
-
-    def roles(self) -> dict[str, str]:
-        return {self.at[number]: leg.role.name for number, leg in self.core.legs.items()}
-
-
-def served() -> Trip:
-    trip = Trip()
-    trip.establish(0)
-    return trip
-
-
-def moving() -> Trip:
-    trip = served()
-    trip.order(order())
-    return trip
-
-
-def found(**said: str) -> bytes:
-    journey = Journey(incarnation="life 0", **said)
-    return record_of({} if journey.moved_to else WISHES, journey, qos=1, lease_s=60.0, token="")
-
+from mqloom.core.records import Answer, Delivered, Status, Wish, encode_envelope, encode_status
+from mqloom.lab.trip import ANN, KEY, OTHER_KEY, ROSTER, A, B, C, Trip, found, moving, order, served
 
 # ---- orders --------------------------------------------------------------------------------------------------------
 

@@ -17,13 +17,15 @@ class Stats:
     """What has come to a client from the federation since it was made.
 
     `gaps` counts the times when publications may have passed it by: its broker had forgotten its session, or a gateway
-    had ended a subscription that it still wants.
+    had ended a subscription that it still wants. `refused` counts orders, rosters and server references that it did
+    not obey.
     """
 
     received: int
     duplicates: int
     gaps: int
     migrations: int
+    refused: int
 
 
 Tidings = Tell | Note | Unserved | Migrated | Stayed

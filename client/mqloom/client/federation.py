@@ -26,8 +26,10 @@ class Federation:
     no retained message to a subscription with `+`. `token` is what its operator asks for, if so. For `lease_s` seconds
     the gateway keeps what this client wants when nothing is heard of it, 0 for ever: a minute, and a day with a session
     that its broker keeps. With `order_keys`, what `mqloom keys public` prints, the client is moved between brokers by
-    orders that are signed with one of them; without, or with `moves=False`, it is not. `name` is the federation's, in
-    case that its keys are those of others, too.
+    orders that are signed with one of them, and by its broker's own word (MQTT 5) to where the signed roster leads;
+    without, or with `moves=False`, it is not. With `follows_strangers` it goes where its broker says although no roster
+    has that place: its account and subscriptions are shown there. `name` is the federation's, in case that its keys are
+    those of others, too.
     """
 
     client: str = ""
@@ -37,6 +39,7 @@ class Federation:
     order_keys: tuple[str, ...] = ()
     name: str = ""
     moves: bool = True
+    follows_strangers: bool = False
 
     def __post_init__(self) -> None:
         for name in ("client", "gateway", "name", "token"):

@@ -19,6 +19,7 @@ COUNTS: Final = {
     "answers_malformed": "messages on our ctl topic that are no answer, ignored",
     "answers_unexpected": "answers about subscriptions that we do not have, ignored",
     "statuses_malformed": "messages on a status topic that are no status of that gateway, ignored",
+    "references": "times when the broker named another place, although we are never moved; ignored",
     "messages_unexpected": "messages on topics of no meaning to us, ignored",
 }
 """What a subscriber counts, each with its meaning."""

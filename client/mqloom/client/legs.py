@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -30,6 +30,13 @@ from mqloom.core.orders import RosterBroker
 
 HOME_LEG: Final = 0
 """The leg by which a client begins: its driver connects it by itself, to the broker that the user has named."""
+
+
+class Place(NamedTuple):
+    """Where to go; whose broker it is, is not known of a stranger."""
+
+    gateway: GatewayId | None
+    broker: RosterBroker
 
 
 class Role(Enum):
@@ -66,11 +73,20 @@ class Leg:
     wake_at: float | None = None
 
 
+class Referred(Struct, frozen=True, kw_only=True):
+    """The broker at this address has ended our connection, or refused one, and named another place (MQTT 5)."""
+
+    reference: str
+    host: str
+    port: int
+    tls: bool = False
+
+
 class OnLeg(Struct, frozen=True, kw_only=True):
-    """Something happened to one leg."""
+    """Something happened to one leg; it is lost before it is referred."""
 
     leg: int
-    event: Connected | ConnectionLost | MessageReceived
+    event: Connected | ConnectionLost | MessageReceived | Referred
 
 
 class ForLeg(Struct, frozen=True, kw_only=True):
@@ -87,7 +103,8 @@ class OpenLeg(Struct, frozen=True, kw_only=True):
     """
 
     leg: int
-    gateway: GatewayId
+    gateway: GatewayId | None
+    """Whose broker it is, if that is known."""
     broker: RosterBroker
 
 

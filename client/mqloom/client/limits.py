@@ -81,5 +81,8 @@ REACH_S: Final = 10.0
 FAILOVER_S: Final = 30.0
 """How long our broker, or its gateway, may be away; then another of the roster is tried."""
 
+REFER_S: Final = 30.0
+"""The least time between two server references that are followed: brokers that refer to each other keep nobody busy."""
+
 LINGER_S: Final = 600.0
 """How long a broker that we have left is tried until it has given us what was under way; then that is given up."""

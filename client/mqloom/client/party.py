@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from mqloom.client.journal import Travel
+from mqloom.client.journal import NEVER, Travel
 from mqloom.client.journey import Journey
-from mqloom.client.legs import HOME_LEG, Leg, Role
-from mqloom.client.limits import LEASE_S
+from mqloom.client.legs import HOME_LEG, Leg, Place, Role
+from mqloom.client.limits import FAILOVER_S, LEASE_S
+from mqloom.client.states import State
 from mqloom.client.subscriber import Subscriber
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.orders import OrderDesk, RosterBroker
+from mqloom.core.orders import RosterBroker
 from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
 
@@ -26,12 +27,13 @@ class Manner(NamedTuple):
 class Party:
     """Legs by number, with one memory of what has come by any of them."""
 
-    def __init__(self, client: ClientId, manner: Manner, seen: Seen, desk: OrderDesk | None) -> None:
+    def __init__(self, client: ClientId, manner: Manner, seen: Seen) -> None:
         self.legs: dict[int, Leg] = {}
         self.seen = seen
+        self.brokers: Mapping[GatewayId, RosterBroker] = {}
+        """The brokers of the roster, as long as that is valid."""
         self._client = client
         self._manner = manner
-        self._desk = desk
         self._numbers = count(HOME_LEG)
 
     def __len__(self) -> int:
@@ -78,11 +80,9 @@ class Party:
         """Let marks count only if there is one way by which anything can come, and this is known."""
         self.seen.holds_floors = len(self) > 1 or not all(leg.core.has_read for leg in self)
 
-    @property
-    def brokers(self) -> Mapping[GatewayId, RosterBroker]:
-        """The brokers of the roster, if one has come."""
-        roster = None if self._desk is None else self._desk.roster
-        return {} if roster is None else roster.brokers
+    def place(self, gateway: str) -> Place:
+        """Return where a broker of the roster is."""
+        return Place(GatewayId(gateway), self.brokers[GatewayId(gateway)])
 
     def knows(self, gateway: str) -> bool:
         """Whether we may go there, and are not there."""
@@ -93,6 +93,20 @@ class Party:
         if any(leg.gateway is None for leg in self):
             return []
         return [each for each in sorted(self.brokers) if self.knows(each)]
+
+    def note_service(self, now: float) -> None:
+        """See since when nobody serves us."""
+        home = self.home
+        is_served = home.core.state in (State.SERVED, State.IDLE) or home.core.is_answered
+        home.unserved_since = None if is_served else home.unserved_since if home.unserved_since is not None else now
+
+    def fails_over_at(self) -> float:
+        """Return when another broker is to be tried; only one that knows where it is, and what is there, goes."""
+        home = self.home
+        if home.role is not Role.HOME or home.unserved_since is None or not home.core.has_read:
+            return NEVER
+        is_moving = self.in_role(Role.TARGET) is not None
+        return NEVER if is_moving or not self.others() else home.unserved_since + FAILOVER_S
 
     def check(self) -> None:
         """State the invariants."""

@@ -24,7 +24,7 @@ from paho.mqtt.enums import MQTTErrorCode
 
 from mqloom.client.application import Application, Stats, Tidings
 from mqloom.client.federation import Federation
-from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect
+from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Referred, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
 from mqloom.client.messages import message_of
 from mqloom.client.party import Manner
@@ -50,7 +50,7 @@ from mqloom.client.vocabulary import (
     Woke,
 )
 from mqloom.client.wanted import REFUSED, Table
-from mqloom.client.ways import Ways
+from mqloom.client.ways import Happening, Ways, referred_at
 from mqloom.client.wired import Address
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
@@ -78,7 +78,7 @@ class Shim:
         self._is_kept = is_kept
         self._lock = threading.RLock()
         self._core: Subscriber | Traveller | None = None
-        self._events: deque[tuple[int | None, Event, int]] = deque()  # on which leg, what, and its packet id
+        self._events: deque[tuple[int | None, Event | Referred, int]] = deque()  # on which leg, what, and its packet id
         self._ways = Ways(application, self._happened, self._is_held)
         self._tidings: deque[Tidings] = deque()
         self._receipts = Receipts()
@@ -106,6 +106,7 @@ class Shim:
             duplicates=counts["duplicates"],
             gaps=counts["gaps"],
             migrations=counts["moved"],
+            refused=counts["references"] + sum(counts[name] for name in counts if name.startswith("refused: ")),
         )
 
     def request(self, event: Event) -> None:
@@ -113,7 +114,7 @@ class Shim:
         self._events.append((None, event, 0))
         self._application.wake()
 
-    def _happened(self, leg: int, event: Connected | ConnectionLost | MessageReceived, packet: int) -> None:
+    def _happened(self, leg: int, event: Happening, packet: int) -> None:
         """Something happened on a leg in the background, whose thread this is."""
         self._events.append((leg, event, packet))
         self._application.wake(from_background=True)
@@ -186,6 +187,10 @@ class Shim:
         """Listener: the connection is gone."""
         self._events.append((self._ways.own, ConnectionLost(), 0))
 
+    def referred(self, reference: str) -> None:
+        """Listener: the broker has named another, in place of itself."""
+        self._events.append((self._ways.own, referred_at(self._application.leg_address, reference), 0))
+
     def received(self, message: MQTTMessage) -> None:
         """Listener: a message for us; when this has returned, paho may acknowledge it."""
         self.turn()
@@ -247,7 +252,7 @@ class Shim:
 
     # ---- the core ------------------------------------------------------------------------------------------------
 
-    def _next_event(self) -> tuple[int | None, Event, int] | None:
+    def _next_event(self) -> tuple[int | None, Event | Referred, int] | None:
         if self._events:
             return self._events.popleft()
         if self._wake_at is not None and time.monotonic() >= self._wake_at:
@@ -255,7 +260,7 @@ class Shim:
             return None, Woke(), 0
         return None
 
-    def _take(self, leg: int | None, event: Event) -> list[Deliver]:
+    def _take(self, leg: int | None, event: Event | Referred) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
         if isinstance(event, Connected | ConnectionLost):
             assert leg is not None
@@ -300,12 +305,13 @@ class Shim:
                 wall_offset_s=time.time() - time.monotonic(),
                 manner=Manner(lease_s=lease_s, token=self._settings.token),
                 seen=self._seen,
+                follows_strangers=self._settings.follows_strangers,
             )
         gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
         return Subscriber(self.client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)
 
     def _can_be_moved(self) -> bool:
-        is_wanted = bool(self._settings.keys)
+        is_wanted = bool(self._settings.keys) or (self._settings.moves and self._settings.follows_strangers)
         if is_wanted and self._application.transport != "tcp":
             transport = self._application.transport
             logger.warning("%s: is never moved: the roster has no addresses for transport %r", self.client, transport)
@@ -407,12 +413,15 @@ class Shim:
             self._application.pretend_suback(mid, codes)
 
 
-def _handled(core: Subscriber | Traveller, leg: int | None, event: Event) -> Sequence[Effect | TravelEffect]:
+def _handled(core: Subscriber | Traveller, leg: int | None, event: Event | Referred) -> Sequence[Effect | TravelEffect]:
     """Let either core handle an event; one that is never moved has one leg, and need not be told which."""
     now = time.monotonic()
     if isinstance(core, Subscriber):
+        if isinstance(event, Referred):
+            core.counts["references"] += 1
+            return [Note(text=f"the broker refers us to {event.reference!r}, and we are never moved: ignored")]
         return core.handle(event, now)
-    if isinstance(event, Connected | ConnectionLost | MessageReceived):
+    if isinstance(event, Happening):
         assert leg is not None
         return core.handle(OnLeg(leg=leg, event=event), now)
     assert isinstance(event, WishAdded | WishRemoved | CloseRequested | Woke)

@@ -7,6 +7,7 @@ the client reads at either broker what was under way, and goes on with it.
 
     legs              event                                  next
     HOME              an order that counts                   HOME + TARGET    record: moving_to
+    HOME              its broker refers us elsewhere         HOME + TARGET    the same, if we may go there
     HOME              not served for FAILOVER_S              HOME + TARGET    with another broker of the roster
     HOME + TARGET     the target serves us completely        OLD + HOME       old record: leaving_to
     HOME + TARGET     it refuses, or takes too long          HOME (+ ERASING) record as ever; the target's is deleted
@@ -28,8 +29,8 @@ no low-water mark counts (`Seen.holds_floors`): what is done by one way may stil
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
+from mqloom.client.journal import NEVER
 from mqloom.client.journey import Journey
 from mqloom.client.legs import (
     CloseLeg,
@@ -38,6 +39,8 @@ from mqloom.client.legs import (
     Migrated,
     OnLeg,
     OpenLeg,
+    Place,
+    Referred,
     Role,
     Stayed,
     TravelEffect,
@@ -46,6 +49,7 @@ from mqloom.client.legs import (
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.party import Manner, Party
 from mqloom.client.states import State
+from mqloom.client.summons import Summons
 from mqloom.client.tellings import Tellings
 from mqloom.client.vocabulary import (
     CloseRequested,
@@ -72,11 +76,9 @@ from mqloom.client.vocabulary import (
 from mqloom.core import layout
 from mqloom.core.errors import OrderError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.orders import MoveOrder, OrderAnswer, OrderAnswerKind, OrderDesk, encode_order_answer, is_order
+from mqloom.core.orders import MoveOrder, OrderAnswer, OrderAnswerKind, OrderDesk, encode_order_answer
 from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
-
-NEVER: Final = float("inf")
 
 
 class Traveller:
@@ -95,14 +97,14 @@ class Traveller:
         wall_offset_s: float = 0.0,
         manner: Manner | None = None,
         seen: Seen | None = None,
+        follows_strangers: bool = False,
     ) -> None:
         self.counts: Counter[str] = Counter()
-        """Orders and rosters that do not count, by reason; moves that came to an end, by which."""
+        """Orders, rosters and references that do not count, by reason; moves that came to an end, by which."""
         self._client = client
         self._incarnation = incarnation
-        self._desk = desk
-        self._wall_offset_s = wall_offset_s
-        self._party = Party(client, Manner() if manner is None else manner, Seen() if seen is None else seen, desk)
+        self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
+        self._party = Party(client, Manner() if manner is None else manner, Seen() if seen is None else seen)
         self._order: MoveOrder | None = None
         self._errands: set[str] = set()
         self._unknown = ""  # where an earlier life has a session, if no roster has it yet
@@ -125,6 +127,7 @@ class Traveller:
 
     def handle(self, event: TravelEvent, now: float) -> list[TravelEffect]:
         """Take one event; return what is to be done, in order."""
+        self._party.brokers = self._summons.brokers(now)
         match event:
             case OnLeg():
                 leg = self.legs.get(event.leg)
@@ -154,11 +157,10 @@ class Traveller:
 
     # ---- legs ----------------------------------------------------------------------------------------------------
 
-    def _open(self, role: Role, gateway: GatewayId, journey: Journey, end_by: float) -> Leg:
-        """Go to another broker of the roster, with all that is wanted."""
-        leg = self._party.add(role, gateway, self.home.core.wishes, journey, end_by)
-        self._effects.append(OpenLeg(leg=leg.number, gateway=gateway, broker=self._party.brokers[gateway]))
-        return leg
+    def _open(self, role: Role, place: Place, journey: Journey, end_by: float) -> None:
+        """Go to another broker, with all that is wanted."""
+        leg = self._party.add(role, place.gateway, self.home.core.wishes, journey, end_by)
+        self._effects.append(OpenLeg(leg=leg.number, gateway=place.gateway, broker=place.broker))
 
     def _drop(self, leg: Leg, *, forget: bool) -> None:
         """Have nothing to do any more with a broker."""
@@ -173,14 +175,17 @@ class Traveller:
 
     # ---- what happens to a leg -----------------------------------------------------------------------------------
 
-    def _happen(self, leg: Leg, event: Connected | ConnectionLost | MessageReceived, now: float) -> None:
+    def _happen(self, leg: Leg, event: Connected | ConnectionLost | MessageReceived | Referred, now: float) -> None:
         match event:
+            case Referred():
+                self._refer(leg, event, now)
+                return
             case Connected():
                 leg.is_up = leg.was_up = True
                 if leg.role is Role.ERASING:
                     self._erase(leg)
                     return
-                if self._desk is not None and leg.role is Role.HOME:  # before the record: that may need it
+                if self._summons.needs_roster and leg.role is Role.HOME:  # before the record: that may need it
                     self._effects.append(ForLeg(leg=leg.number, effect=Subscribe(topic=layout.roster(), qos=1)))
             case ConnectionLost():
                 leg.is_up = False
@@ -216,25 +221,23 @@ class Traveller:
 
     def _is_for_us(self, leg: Leg, message: MessageReceived, now: float) -> bool:
         """Heed orders and rosters; what does not count is counted by its reason, told, and ignored."""
-        if self._desk is None:
+        if not self._summons.are_in(message, leg.gateway):
             return False
-        wall = now + self._wall_offset_s
         try:
-            if message.topic == layout.roster():
-                if message.payload:
-                    self._desk.take_roster(message.payload, wall)
-                    self._run_errand(self._unknown, now)
-                return True
-            gateway = leg.gateway
-            if gateway is None or message.topic != layout.control(gateway, self._client):
-                return False
-            if not is_order(message.payload):
-                return False
-            self._obey(self._desk.take_order(message.payload, gateway, wall), leg, now)
+            order = self._summons.read(message, leg.gateway, now)
         except OrderError as error:
-            self.counts[f"refused: {error.reason}"] += 1
-            self._note(f"what claims to be an order, or a roster, does not count: {error}")
+            self._refuse("order, or a roster,", error)
+            return True
+        self._party.brokers = self._summons.brokers(now)
+        if order is None:
+            self._run_errand(self._unknown, now)
+        else:
+            self._obey(order, leg, now)
         return True
+
+    def _refuse(self, what: str, error: OrderError) -> None:
+        self.counts[f"refused: {error.reason}"] += 1
+        self._note(f"what claims to be an {what} does not count: {error}")
 
     # ---- a move --------------------------------------------------------------------------------------------------
 
@@ -247,17 +250,32 @@ class Traveller:
         if problem:
             self._answer(leg, order, "stayed", problem)
             return
-        wall = now + self._wall_offset_s
         self._order = order
         self._answer(leg, order, "moving")
-        self._move(GatewayId(order.to), now, min(now + MOVE_S, now + max(0.0, order.expires_at - wall)))
+        last_s = max(0.0, order.expires_at - self._summons.wall(now))
+        self._move(self._party.place(order.to), now, now + min(MOVE_S, last_s))
 
-    def _move(self, to: GatewayId, now: float, end_by: float) -> None:
+    def _refer(self, leg: Leg, referred: Referred, now: float) -> None:
+        """The broker itself has sent us away: go where it says, if an order could lead there."""
+        if self._is_closing or leg.role is not Role.HOME or len(self._party) > 1:
+            self.counts["refused: under way"] += 1  # we are on our way already, or are only fetching what is there
+            return
+        try:
+            place = self._summons.follow(referred, now)
+            if place.gateway is not None and not self._party.knows(place.gateway):
+                raise OrderError("target", f"the broker of {place.gateway} refers to itself")
+        except OrderError as error:
+            self._refuse("order of the broker itself", error)
+            return
+        self._note(f"the broker of {leg.gateway} sends us to {place.broker.host}:{place.broker.port}")
+        self._move(place, now, now + MOVE_S)
+
+    def _move(self, place: Place, now: float, end_by: float) -> None:
         """Write down where we go, and go there."""
         home = self.home
-        self._proceed(home, now, moving_to=to)
+        self._proceed(home, now, moving_to=place.gateway or "")
         journey = Journey(incarnation=self._incarnation, moved_from=home.gateway or "")
-        self._open(Role.TARGET, to, journey, end_by)
+        self._open(Role.TARGET, place, journey, end_by)
 
     def _arrive(self, target: Leg, now: float) -> None:
         """The target serves us: leave the other."""
@@ -267,11 +285,14 @@ class Traveller:
         old.role, old.end_by = Role.OLD, now + LINGER_S
         self.counts["moved"] += 1
         self._effects.append(Migrated(source=source, to=target.gateway or ""))
-        if self._desk is not None:
+        if self._summons.needs_roster:
             self._effects.append(ForLeg(leg=target.number, effect=Subscribe(topic=layout.roster(), qos=1)))
         if self._order is not None:
             self._answer(old, self._order, "arrived")
-        self._leave(old, now)
+        if old.was_up:
+            self._leave(old, now)
+        else:  # it has refused us from the first: nothing of this life is there
+            self._drop(old, forget=False)
 
     def _leave(self, old: Leg, now: float) -> None:
         if not old.core.has_read:  # what is there may be of use: it is left when it has been read
@@ -279,12 +300,12 @@ class Traveller:
         old.is_leaving = True
         self._give(old, LeaveRequested(to=self.home.gateway or ""), now)
 
-    def _stay(self, problem: str, now: float) -> None:
+    def _stay(self, problem: str, now: float, *, is_here: bool = False) -> None:
         """The target does not serve us: delete what we wrote there, and be served as ever."""
         target, home = self._party.in_role(Role.TARGET), self.home
         assert target is not None
         self.counts["stayed"] += 1
-        self._effects.append(Stayed(to=target.gateway or "", problem=problem))
+        self._effects.append(Stayed(to=target.gateway or "another broker", problem=problem))
         if self._order is not None:
             self._answer(home, self._order, "stayed", problem)
             self._order = None
@@ -294,6 +315,9 @@ class Traveller:
         self._proceed(home, now, moving_to=(target.gateway or "") if was_waiting else "")
         if was_waiting:
             target.role, target.end_by = Role.OLD, now + LINGER_S
+            return
+        if is_here:  # its session there is ours
+            self._drop(target, forget=False)
             return
         target.role, target.end_by = Role.ERASING, now + LINGER_S
         if target.is_up:
@@ -362,7 +386,7 @@ class Traveller:
         """Leave a broker where an earlier life may have a session; in one life, once."""
         if self._party.knows(gateway) and gateway not in self._errands:
             self._errands.add(gateway)
-            self._open(Role.OLD, GatewayId(gateway), Journey(incarnation=self._incarnation), now + LINGER_S)
+            self._open(Role.OLD, self._party.place(gateway), Journey(incarnation=self._incarnation), now + LINGER_S)
 
     def _go_onward(self, leg: Leg, to: GatewayId, *, is_done: bool, now: float) -> None:
         """An earlier life was served elsewhere: we are, too, if that is there."""
@@ -373,19 +397,22 @@ class Traveller:
             self._drop(leg, forget=True)
         else:
             leg.role, leg.end_by = Role.OLD, now + LINGER_S
-        self._open(Role.TARGET, to, Journey(incarnation=self._incarnation), now + REACH_S)
+        self._open(Role.TARGET, self._party.place(to), Journey(incarnation=self._incarnation), now + REACH_S)
 
     # ---- time and the end ----------------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
         """See how far legs have come."""
-        self._look_at_home(now)
+        if not self._is_closing:
+            self._party.note_service(now)
         target = self._party.in_role(Role.TARGET)
         if target is not None:
             home = self.home
             refused = set(target.core.refused) - set(home.core.refused)
             is_away = home.role is Role.WAITING or home.core.state not in (State.SERVED, State.IDLE)
-            if refused:
+            if target.gateway is not None and target.gateway == home.gateway:  # a stranger's address, but no stranger
+                self._stay(f"that is the broker of {home.gateway}, too", now, is_here=True)
+            elif refused:
                 self._stay(f"{target.gateway} refuses {', '.join(sorted(refused))}", now)
             elif target.core.is_served(partly=is_away) and target.is_up:
                 self._arrive(target, now)
@@ -393,12 +420,6 @@ class Traveller:
             for leg in self._party:
                 if leg.role is Role.OLD and not leg.is_leaving and leg.core.has_read:
                     self._leave(leg, now)
-
-    def _look_at_home(self, now: float) -> None:
-        home = None if self._is_closing else self.home
-        if home is not None:
-            is_served = home.core.state in (State.SERVED, State.IDLE) or home.core.is_answered
-            home.unserved_since = None if is_served else home.unserved_since if home.unserved_since is not None else now
 
     def _wake(self, now: float) -> None:
         for leg in self._party:
@@ -425,11 +446,7 @@ class Traveller:
             self._drop(leg, forget=True)
 
     def _fails_over_at(self) -> float:
-        home = self.home if self._party and not self._is_closing else None
-        if home is None or home.role is not Role.HOME or home.unserved_since is None or not home.core.has_read:
-            return NEVER
-        is_moving = self._party.in_role(Role.TARGET) is not None
-        return NEVER if is_moving or not self._party.others() else home.unserved_since + FAILOVER_S
+        return NEVER if self._is_closing or not self._party else self._party.fails_over_at()
 
     def _fail_over(self, now: float) -> None:
         """Our broker is away for long: try the next one of the roster."""
@@ -438,7 +455,7 @@ class Traveller:
         to = others[self.counts["failed over"] % len(others)]
         self._note(f"nobody serves us at {self.home.gateway} for {FAILOVER_S:g} s: trying {to}")
         self.home.unserved_since = now
-        self._move(to, now, now + MOVE_S)
+        self._move(self._party.place(to), now, now + MOVE_S)
 
     def _close(self, now: float) -> None:
         """The user has had enough: leave all brokers; one that is not there is waited for no longer than CLOSE_S."""

@@ -24,6 +24,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from mqloom.client.farewells import Farewells, Identity, Parting
+from mqloom.client.legs import Referred
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import Address, Wired, kept_session
@@ -31,7 +32,10 @@ from mqloom.client.wired import Address, Wired, kept_session
 logger: Final = logging.getLogger("mqloom.client")
 
 
-Tidings = Callable[[int, Connected | ConnectionLost | MessageReceived, int], None]
+Happening = Connected | ConnectionLost | MessageReceived | Referred
+"""What can happen on a leg."""
+
+Tidings = Callable[[int, Happening, int], None]
 """Takes what a leg has heard: its number, the event, and of a message of QoS 1 its packet id; from any thread."""
 
 
@@ -73,6 +77,11 @@ class Movable(Protocol):
     def go_to(self, address: Address) -> None:
         """Leave the broker, and connect to another, with a session that it has kept."""
         ...
+
+
+def referred_at(address: Address, reference: str) -> Referred:
+    """Return what has happened: the broker at an address has named another."""
+    return Referred(reference=reference, host=address.host, port=address.port, tls=address.tls is not None)
 
 
 class Background(Wired):
@@ -117,6 +126,10 @@ class Background(Wired):
         self.life += 1
         self.forget_orders()
         self._tell(self.number, ConnectionLost(), 0)
+
+    def referred(self, reference: str) -> None:
+        """Listener: leave it as an event."""
+        self._tell(self.number, referred_at(self.address, reference), 0)
 
     def received(self, message: MQTTMessage) -> None:
         """Listener: leave it as an event; it is acknowledged when that was handled."""

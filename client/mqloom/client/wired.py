@@ -4,7 +4,7 @@ Without a listener it is paho's client and nothing else. With one, everything ha
 loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `loop_read`, `loop_write` and `loop_misc`:
 
     the broker accepted the connection     `connected`, before on_connect is called
-    the connection is gone                 `lost`
+    the connection is gone                 `lost`; and if the broker has named another, `referred`
     a message on one of MQLoom's topics    `received`; paho acknowledges it when that has returned
     anything, or nothing for a second      `turn`: whatever is due is done; and between two packets `settle`
 
@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from paho.mqtt import MQTTException
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.client import MQTTMessage, MQTTMessageInfo, PayloadType
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
@@ -35,6 +36,7 @@ from paho.mqtt.properties import Properties
 from mqloom.client.limits import SESSION_LEASE_S
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
+from mqloom.core.references import REFERRING
 
 OURS: Final = f"{ROOT}/"
 """What all of MQLoom's topics begin with."""
@@ -82,6 +84,10 @@ class Listener(Protocol):
 
     def lost(self) -> None:
         """The connection is gone."""
+        ...
+
+    def referred(self, reference: str) -> None:
+        """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
         ...
 
     def received(self, message: MQTTMessage) -> None:
@@ -175,12 +181,35 @@ class Wired(PahoClient):
         packet = self._in_packet["packet"]
         if self._listener is not None and len(packet) >= 2 and packet[1] == 0:
             self._listener.connected(resumed=bool(packet[0] & 1))
+        reference = self._reference_in(PacketTypes.CONNACK, packet[1:])
         result = self._without_callback("_on_connect", super()._handle_connack, self._is_quiet)
         self._is_quiet = False
+        self._refer(reference)
         if result == MQTTErrorCode.MQTT_ERR_SUCCESS:
             self.release()
         self._turn()
         return result
+
+    def _handle_disconnect(self) -> None:
+        reference = self._reference_in(PacketTypes.DISCONNECT, self._in_packet["packet"])
+        super()._handle_disconnect()
+        if self._listener is not None and self._state == _ConnectionState.MQTT_CS_CONNECTED:
+            self._state = _ConnectionState.MQTT_CS_CONNECTION_LOST  # paho notes it in the next turn of its loop
+        self._refer(reference)
+
+    def _reference_in(self, kind: int, packet: bytes | bytearray) -> str:
+        """Return where a packet of MQTT 5 sends us: behind its reason code are its properties."""
+        is_new = self._listener is not None and self._protocol == MQTTProtocolVersion.MQTTv5
+        if not is_new or len(packet) < 2 or packet[0] not in REFERRING:
+            return ""
+        properties = Properties(kind)  # type: ignore[no-untyped-call] # paho has no types there
+        with contextlib.suppress(MQTTException, IndexError, UnicodeError):  # paho says what is wrong with it
+            properties.unpack(bytes(packet[1:]))  # type: ignore[no-untyped-call]
+        return str(getattr(properties, "ServerReference", ""))
+
+    def _refer(self, reference: str) -> None:
+        if reference and self._listener is not None:
+            self._listener.referred(reference)
 
     def _sock_close(self) -> None:
         was_open = self._sock is not None

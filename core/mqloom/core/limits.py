@@ -361,6 +361,12 @@ ROSTER_EVERY_S: Final = 1.0
 HOST_LENGTH_MAX: Final = 255
 """Characters in the name of a host in a roster."""
 
+REFERENCE_LENGTH_MAX: Final = 4_096
+"""Characters in a server reference of MQTT 5; a longer one is not read."""
+
+REFERENCES_MAX: Final = 16
+"""Places in a server reference that are looked at; the rest is left out."""
+
 DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 

@@ -7,10 +7,13 @@ clients use. Both are signed with the federation's order key (`signatures`), and
     {"order": {"kind": "move", "federation": ..., ...}, "key": "1f0c22ab", "signature": "..."}
     {"roster": {"federation": ..., "serial": 3, "brokers": {...}}, "key": "1f0c22ab", "signature": "..."}
 
+A broker can send its clients elsewhere by itself, by a server reference of MQTT 5 (`references`): nobody signs that, so
+that only places of the roster count.
+
 What does not count raises OrderError, whose `reason` is the name under which it is counted:
 
     reason       of        what is wrong
-    malformed    both      too large, no JSON, a field is missing, unknown, or out of its bounds
+    malformed    all       too large, no JSON, a field is missing, unknown, or out of its bounds; names no place
     key          both      signed with a key that we do not hold
     forged       both      the signature is not of that key, or not of these bytes
     federation   both      for another federation
@@ -22,8 +25,9 @@ What does not count raises OrderError, whose `reason` is the name under which it
     lasting      orders    made to last longer than any may
     replayed     orders    of a session that we have obeyed already
     roster       orders    no roster has come yet that says where the target is
-    target       orders    the target is not in the roster, or is where we are
-    crowded      orders    of more sessions at once than are remembered
+    target       orders    the target is not in the roster, or is where we are; of references: the latter
+    stranger     reference to a place that is not in the roster
+    crowded      orders    of more sessions at once than are remembered; a reference too soon after another
     outdated     rosters   other brokers than in a later one that we have
 
 Nothing here looks at a clock: `wall` is the time of day, in seconds since 1970, as the caller's clock has it.
@@ -259,7 +263,7 @@ class OrderDesk:
         """
         order = read_order(data, self._keys)
         addressee = Addressee(federation=self._federation, client=self._client, incarnation=self._incarnation, at=at)
-        refusal = objection(order, addressee, self._valid_roster(wall), self._obeyed, wall)
+        refusal = objection(order, addressee, self.valid_roster(wall), self._obeyed, wall)
         if refusal is not None:
             raise refusal
         self._obeyed = {session: until for session, until in self._obeyed.items() if until >= wall}
@@ -286,7 +290,8 @@ class OrderDesk:
         self.roster = roster
         return roster
 
-    def _valid_roster(self, wall: float) -> Roster | None:
+    def valid_roster(self, wall: float) -> Roster | None:
+        """Return the newest roster that has come, unless it is over."""
         roster = self.roster
         if roster is not None and 0 < roster.valid_until < wall - CLOCK_SKEW_S:
             return None

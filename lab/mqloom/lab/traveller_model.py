@@ -340,6 +340,7 @@ class TravellerModel:
         while self._opening and all(line.is_quiet for line in self._lines.values()):
             effect = self._opening.popleft()
             if effect.leg in self.core.legs:
+                assert effect.gateway is not None  # there are no strangers here
                 self._connect(effect.leg, effect.gateway).endpoint.open()
 
     def _leave(self, line: _Line) -> None:
