@@ -12,6 +12,7 @@ PICTURE = Picture(
     panels=(
         Panel("held", (Curve("held", ((0.0, 0.0), (1.0, 5.0))), Curve("bound", ((0.0, 9.0), (1.0, 9.0)), "bound"))),
         Panel("delay", (Curve("mean", ((0.0, 0.1), (1.0, 100.0))), Curve("nothing yet", ())), logarithmic=True),
+        Panel("seen", (Curve("seen", ((0.0, 0.1), (1.0, 100.0)), "dots"),)),
     ),
     spans=((0.2, 0.6, "link down"),),
 )

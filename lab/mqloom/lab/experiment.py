@@ -78,11 +78,11 @@ def shown(figure: Figure | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a picture; `bound` is drawn so that it looks like one."""
+    """One line of a picture, or dots; `bound` is drawn so that it looks like one."""
 
     name: str
     points: tuple[tuple[float, float], ...]
-    kind: Literal["line", "bound"] = "line"
+    kind: Literal["line", "bound", "dots"] = "line"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,14 @@ s1, s2, ... and their sums C, the end of the i-th is C(i) + max(free, a(1), a(2)
 when it came and `free` when the one before was done.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.load import Load
+from mqloom.core.load import Load, output_utilisation
 from mqloom.lab.padres_setups import MEMORY_EACH, BrokerSetup, DelayLaw
-
-NOTHING_SENT: Final = 2.0
-"""The output utilisation of a window in which something waited and nothing was sent: overloaded, not idle."""
 
 Times = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -141,8 +138,7 @@ class _Meter:
         busy_s = float(np.sum(np.maximum(0.0, np.minimum(ends, now) - np.maximum(starts, since))))
         is_open = (ends > now) | (queued_at > now)
         self.sends = [np.stack([queued_at[is_open], starts[is_open], ends[is_open]])]
-        # Equation 3: (busy / window) x (queued / sent), and what is sent is in proportion to the time busy.
-        output = queued_s / window_s if busy_s or not queued_s else max(NOTHING_SENT, queued_s / window_s)
+        output = output_utilisation(busy_s, window_s, queued_s * self._bytes_s, busy_s * self._bytes_s)
         return arrived / window_s, delay_s, output, busy_s / window_s * self._bytes_s
 
 

@@ -30,7 +30,7 @@ from mqloom.gateway.agent_interfaces import (
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.journal import Journal
-from mqloom.gateway.offload_interfaces import OffloadKind
+from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadKind
 from mqloom.gateway.outbox import Outbox
 from mqloom.lab.clock import Timer
 from mqloom.lab.padres_moves import Moves
@@ -60,6 +60,18 @@ class Profiling:
     samples: list[Sample] = field(default_factory=list)
     wanted: dict[int, bool] = field(default_factory=dict)
     """Quotes, and whether the covering set matches them."""
+
+
+@dataclass(slots=True)
+class Ordered:
+    """A move that was ordered."""
+
+    at: float
+    order: MoveClients
+    choice: OffloadChoice | None
+    """What it was expected to bring."""
+    drained_at: float | None = None
+    """When all who moved had left the old broker."""
 
 
 class HostView:
@@ -112,8 +124,9 @@ class Host:
         self.name = name
         self.agent = agent
         self.profiling: Profiling | None = None
-        self.orders: list[tuple[float, MoveClients]] = []
-        """All moves that were ordered, and when."""
+        self.orders: list[Ordered] = []
+        """All moves that were ordered."""
+        self._choice: OffloadChoice | None = None
         self._net, self._moves, self._clock, self._send = net, moves, net.clock, send
         self.journal = Journal(Counters())
         overlay = GuardedOverlay(name, TreeOverlay(name, near, {"strategy": "S0"}), near, self.journal)
@@ -174,10 +187,17 @@ class Host:
             case Compute():
                 self._clock.at(self._clock.now + COMPUTE_S, lambda: self._compute(effect))
             case MoveClients():
-                self.orders.append((self._clock.now, effect))
+                ordered = Ordered(self._clock.now, effect, self._choice)
+                self.orders.append(ordered)
+                self._choice = None
                 who = [subscriber_number(client) for client in effect.clients]
                 self._moves.order(
-                    self.name, effect.to, who, effect.timeout_s, lambda *ended: self._moved(effect.token, *ended)
+                    self.name,
+                    effect.to,
+                    who,
+                    effect.timeout_s,
+                    lambda *ended: self._moved(effect.token, *ended),
+                    lambda: self._drained(ordered),
                 )
 
     def _note(self, at: float, quote: int, subscribers: Sequence[int]) -> None:
@@ -209,9 +229,14 @@ class Host:
     def _compute(self, effect: Compute) -> None:
         try:
             event = Computed(effect.token, effect.function())
+            if isinstance(event.result, OffloadChoice):
+                self._choice = event.result
         except Exception as error:  # as the gateway does it: whatever it is, the agent is told
             event = Computed(effect.token, None, f"{type(error).__name__}: {error}")
         self._give(event)
+
+    def _drained(self, ordered: "Ordered") -> None:
+        ordered.drained_at = self._clock.now
 
     def _moved(self, token: str, moved: Sequence[int], stayed: Mapping[int, str]) -> None:
         names = {client_name(each): reason for each, reason in stayed.items()}

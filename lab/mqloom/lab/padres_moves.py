@@ -16,6 +16,9 @@ from mqloom.lab.padres_net import PadresNet
 CONNECT_S: Final = (0.05, 0.5)
 """How long a client takes to connect to another broker: anything between these."""
 
+Drained = Callable[[], None]
+"""Told when those who have moved have left their old broker."""
+
 Ended = Callable[[Sequence[int], Mapping[int, str]], None]
 """Told who has moved, and why others have not."""
 
@@ -26,6 +29,7 @@ class _Order:
     target: GatewayId
     waiting: dict[int, None]
     ended: Ended
+    drained: Drained
     moved: list[int] = field(default_factory=list)
     stayed: dict[int, str] = field(default_factory=dict)
     is_over: bool = False
@@ -42,9 +46,17 @@ class Moves:
         self._net, self._clock = net, net.clock
         self._randomness = randomness
 
-    def order(self, source: GatewayId, target: GatewayId, who: Sequence[int], timeout_s: float, ended: Ended) -> None:
-        """Move subscribers; `ended` is called once, when the session is over."""
-        order = _Order(source, target, {}, ended)
+    def order(
+        self,
+        source: GatewayId,
+        target: GatewayId,
+        who: Sequence[int],
+        timeout_s: float,
+        ended: Ended,
+        drained: Drained = lambda: None,
+    ) -> None:
+        """Move subscribers; `ended` is called once, when the session is over, and `drained` when all of it is."""
+        order = _Order(source, target, {}, ended, drained)
         for subscriber in who:
             if subscriber in self.moving or subscriber not in self._net.at[source]:
                 order.stayed[subscriber] = "it is not here, or on its way already"
@@ -107,6 +119,7 @@ class Moves:
         for subscriber in order.moved:
             self._net.unsubscribe(subscriber, order.source)
             self._ends(subscriber)
+        order.drained()
 
     def _ends(self, subscriber: int) -> None:
         self.moving.discard(subscriber)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import METRICS, Load, Metric
+from mqloom.gateway.offload_interfaces import OffloadChoice
 from mqloom.lab.experiment import Curve, thinned
 from mqloom.lab.padres_ledger import PERIOD_S, Ledger
 from mqloom.lab.padres_setups import Setup
@@ -32,6 +33,9 @@ class Session(NamedTuple):
     source: GatewayId
     target: GatewayId
     ordered: int
+    choice: OffloadChoice | None = None
+    """What it was expected to bring."""
+    drained_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +123,14 @@ class Outcome:
 def outcome_of(world: PadresWorld) -> Outcome:
     """Return what came out of a run that is over."""
     sessions = [
-        Session(at, name, order.to, len(order.clients))
+        Session(each.at, name, each.order.to, len(each.order.clients), each.choice, each.drained_at)
         for name, host in world.hosts.items()
-        for at, order in host.orders
+        for each in host.orders
     ]
     return Outcome(
         setup=world.setup,
         loads=world.loads,
-        sessions=sorted(sessions),
+        sessions=sorted(sessions, key=lambda each: (each.at, each.source)),
         counted=world.counted,
         ledger=world.net.ledger,
         published=world.net.published,

@@ -35,6 +35,8 @@ def _panel(axes: Any, panel: Panel) -> None:
         if curve.points:
             x, y = zip(*curve.points, strict=True)
             style = {"color": "#777777", "linestyle": "--"} if curve.kind == "bound" else {"color": next(colours)}
+            if curve.kind == "dots":
+                style |= {"linestyle": "", "marker": "o", "markersize": "4"}
             axes.plot(x, y, label=curve.name, linewidth=1.6, **style)
     axes.margins(y=0.15)  # room for names of spans
     if panel.logarithmic:
