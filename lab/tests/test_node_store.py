@@ -12,7 +12,7 @@ from mqloom.lab.small_scope import A, B, N, chain, move
 from mqloom.lab.small_world import SmallWorld
 
 SCOPE = chain("any", (A, A))
-DURATIONS = {"_again_s"}
+DURATIONS = {"_again_s", "_every_s", "_spare_s"}
 
 
 def world_at_rest() -> tuple[SmallWorld, list[Node]]:

@@ -178,6 +178,23 @@ SILENCE_S: Final = 15.0
 ACK_DELAY_S: Final = 0.2
 """How long the acknowledgement that a frame has come waits for the one that it is taken care of, to go together."""
 
+ACK_EVERY_S: Final = 0.005
+"""The least time between two acknowledgements to one neighbour, in the long run: what is taken care of meanwhile goes
+together."""
+
+ACKS_AT_ONCE: Final = 16
+"""Acknowledgements that go without waiting, after a time with fewer."""
+
+FRAME_EVERY_S: Final = 0.002
+"""The least time between two frames of publications to one neighbour, in the long run: those that come meanwhile go
+together. What else there is to say is said at once, and takes them along."""
+
+FRAMES_AT_ONCE: Final = 16
+"""Frames that go without waiting, after a time with fewer."""
+
+FRAME_FULL: Final = 64
+"""Publications that wait for no others any more: one byte of a frame's own is then little beside theirs."""
+
 RESEND_FRAMES_MAX: Final = 256
 """Frames sent again in one go."""
 

@@ -3,12 +3,16 @@
 Acknowledged are the frames that have come without a gap, so that others are sent again, and the publications that are
 taken care of, so that they can be forgotten. Publications have places, counted over the whole conversation. One need
 not wait for those before it: in a network with cycles, links would wait for each other.
+
+An acknowledgement leaves as soon as there is something new in it; but when they follow each other faster than
+ACK_EVERY_S, the next waits so long, and says more.
 """
 
 from mqloom.core.ids import Conversation, GatewayId
-from mqloom.core.limits import ACK_DELAY_S, ACK_PLACES_MAX
+from mqloom.core.limits import ACK_DELAY_S, ACK_EVERY_S, ACK_PLACES_MAX, ACKS_AT_ONCE
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack, Frame, encode_ack
+from mqloom.gateway.cadence import Cadence
 
 
 class Arrivals:
@@ -26,6 +30,7 @@ class Arrivals:
         self._news: list[int] = []
         self._tell_at: float | None = None
         self._tell_all = False
+        self._cadence = Cadence(ACK_EVERY_S, ACKS_AT_ONCE)
 
     def begin(self, conversation: Conversation) -> None:
         """A conversation begins, by a greeting."""
@@ -68,14 +73,14 @@ class Arrivals:
             self.done += 1
 
     def ack(self, gateway: GatewayId, now: float) -> bytes | None:
-        """Return the acknowledgement to send: at once if more is done, or asked for; else after a while."""
-        is_time = self._tell_at is not None and now >= self._tell_at
-        if self.conversation is None or not (is_time or self._tell_all or self._news):
+        """Return the acknowledgement to send: at once if asked for; if more is done, by its cadence; else later."""
+        if self.conversation is None or not (self._tell_all or self._is_time(now)):
             return None
         places = sorted(self._ahead) if self._tell_all else sorted(place for place in self._news if place > self.done)
         self._news.clear()
         self._tell_at = None
         self._tell_all = False
+        self._cadence.went(now)
         # More would be refused. Of the earlier ones the sender has probably heard, and else hears when all is done.
         places = places[-ACK_PLACES_MAX:]
         return encode_ack(Ack(gateway, self.conversation, self.came, self.done, tuple(places)))
@@ -83,9 +88,16 @@ class Arrivals:
     @property
     def deadline(self) -> float | None:
         """When `ack` must be called."""
-        return self._tell_at
+        if not self._news:
+            return self._tell_at
+        return self._cadence.due_at if self._tell_at is None else min(self._tell_at, self._cadence.due_at)
 
     def check(self) -> None:
         """State the invariants."""
         assert self.done <= self.places
         assert all(self.done < place < self.places for place in self._ahead)
+
+    def _is_time(self, now: float) -> bool:
+        if self._news and now >= self._cadence.due_at:
+            return True
+        return self._tell_at is not None and now >= self._tell_at

@@ -1,8 +1,9 @@
 """The sending end of a conversation: frames until they have come, publications until they are taken care of.
 
 Frames that were not acknowledged are sent again after RESEND_S, each time in vain after twice as long. No more than
-LINK_WINDOW publications are on their way. An acknowledgement that all is taken care of is said once, and may be lost;
-so after ASK_S without any it is asked for.
+LINK_WINDOW publications are on their way. Publications leave at once; but when frames follow each other faster than
+FRAME_EVERY_S, the next waits so long, and fills up. An acknowledgement that all is taken care of is said once, and may
+be lost; so after ASK_S without any it is asked for.
 """
 
 from collections import deque
@@ -10,10 +11,20 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from mqloom.core.limits import ASK_S, LINK_WINDOW, RESEND_FRAMES_MAX, RESEND_S, SILENCE_S
+from mqloom.core.limits import (
+    ASK_S,
+    FRAME_EVERY_S,
+    FRAME_FULL,
+    FRAMES_AT_ONCE,
+    LINK_WINDOW,
+    RESEND_FRAMES_MAX,
+    RESEND_S,
+    SILENCE_S,
+)
 from mqloom.core.messages import Flush, Flushed, Mark, Passed
 from mqloom.core.publication import Publication
 from mqloom.core.wire import Ack
+from mqloom.gateway.cadence import Cadence
 from mqloom.gateway.custody import Duty
 
 
@@ -42,6 +53,8 @@ class Departures:
         self._again_s = RESEND_S
         self._waiting_since = 0.0
         self._heard_at = 0.0
+        self._cadence = Cadence(FRAME_EVERY_S, FRAMES_AT_ONCE)
+        self._is_filling = False  # publications wait for others, to leave with them
 
     @property
     def held(self) -> int:
@@ -58,10 +71,16 @@ class Departures:
         """How many more publications may be sent."""
         return max(0, LINK_WINDOW - len(self._entries))
 
+    def may_leave(self, waiting: int, now: float) -> bool:
+        """Whether so many publications that wait leave now; else at `deadline`."""
+        self._is_filling = 0 < waiting < FRAME_FULL and now < self._cadence.due_at
+        return not self._is_filling
+
     def sent(self, data: bytes, entries: Sequence[Entry], now: float) -> None:
         """A frame goes out, with these publications of QoS 1 in it."""
         self._frames.append(data)
         self.sequence += 1
+        self._cadence.went(now)
         for entry in entries:
             self._entries[self._places] = entry
             self._places += 1
@@ -107,7 +126,9 @@ class Departures:
 
     @property
     def deadline(self) -> float | None:
-        """When `again`, `are_stalled` and `are_quiet` must be asked."""
+        """When `again`, `are_stalled`, `are_quiet` and `may_leave` must be asked."""
+        if self._is_filling:
+            return self._cadence.due_at
         if self._again_at is None:
             return self._heard_at + ASK_S if self._entries else None
         return min(self._again_at, self._waiting_since + SILENCE_S)
@@ -121,6 +142,7 @@ class Departures:
         self._places = self._done = 0
         self._again_at = None
         self._again_s = RESEND_S
+        self._is_filling = False
 
     def take_back(self) -> list[Entry]:
         """Return, in order, what was not taken care of in conversations that are over."""

@@ -170,6 +170,11 @@ class Flow:
         """When `wake` must be called."""
         return self._marker_until
 
+    @property
+    def waiting(self) -> int:
+        """How much waits in memory, whether it may go out or not."""
+        return len(self._queue) + len(self._from_park)
+
     def take(self, room: int) -> list[Entry]:
         """Return what goes out now, if the link has so much room; QoS 0 and waves take none."""
         taken: list[Entry] = []

@@ -178,6 +178,10 @@ class Link:
         """How many publications may be sent now."""
         return self._departures.room if self.state is LinkState.UP else 0
 
+    def may_leave(self, waiting: int, messages: Sequence[Message], now: float) -> bool:
+        """Whether so many publications leave now, with these messages if there are any; else they fill a frame."""
+        return self._departures.may_leave(0 if messages or self._greeting is not None else waiting, now)
+
     def pack(self, messages: Sequence[Message], entries: Sequence[Entry], now: float) -> list[SendFrame]:
         """Return the frames to send: what is sent again, greetings, messages, then entries. Not up: greetings only."""
         greeting, self._greeting = self._greeting, None

@@ -381,7 +381,7 @@ class Node:
         for neighbour, link in self._links.items():
             effects += link.pack_urgent(urgent.get(neighbour, ()))
             messages = self._neighbours.outgoing(neighbour, posted.get(neighbour, []))
-            effects += link.pack(messages, self._traffic.take(neighbour), now)
+            effects += link.pack(messages, self._traffic.take(neighbour, messages, now), now)
         effects += self._traffic.drain(now)
         effects += self._clients.drain(now)  # behind what they get: who is told that a subscription has ended, leaves
         effects += self._guests.drain(now)

@@ -170,8 +170,8 @@ class SoftLink:
         for data in self._departures.again(now):
             self._journal.counters.add("frames_resent")
             frames.append(SendFrame(neighbour=self._peer, frame=data))
-        entries = self._take()
         asking = [Hello(None, False)] if self._asks else []
+        entries = self._take() if self._departures.may_leave(0 if asking else len(self._queue), now) else []
         self._asks = False
         duties = {id(entry.message): entry for entry in entries if entry.duty is not None}
         for batch in batches([*asking, *(entry.message for entry in entries)]):

@@ -28,7 +28,7 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.limits import HOPS_MAX, MARK_EVERY
-from mqloom.core.messages import Flush, Flushed, Mark, Passed
+from mqloom.core.messages import Flush, Flushed, Mark, Message, Passed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
 from mqloom.gateway.contents import Contents
@@ -381,12 +381,12 @@ class Traffic:
 
     # ---- what goes out -------------------------------------------------------------------------------------------
 
-    def take(self, neighbour: GatewayId) -> list[Entry]:
-        """Return what goes to a neighbour now."""
-        link = self._links[neighbour]
-        if link.state is not LinkState.UP:
+    def take(self, neighbour: GatewayId, messages: Sequence[Message], now: float) -> list[Entry]:
+        """Return what goes to a neighbour now, behind these messages."""
+        link, flow = self._links[neighbour], self._flows[neighbour]
+        if link.state is not LinkState.UP or not link.may_leave(flow.waiting, messages, now):
             return []
-        entries = self._flows[neighbour].take(link.room)
+        entries = flow.take(link.room)
         self._counters.add(
             "publications_forwarded", amount=sum(isinstance(entry.message, Publication) for entry in entries)
         )

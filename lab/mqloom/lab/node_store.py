@@ -42,7 +42,10 @@ from mqloom.core.poset import Change, Poset
 from mqloom.core.publication import Publication
 from mqloom.core.records import Order, PlaceLink, Wish
 from mqloom.core.subscription import Subscription
+from mqloom.gateway.arrivals import Arrivals
+from mqloom.gateway.cadence import Cadence
 from mqloom.gateway.custody import FromBroker, FromGuest, FromNeighbour, FromPark
+from mqloom.gateway.departures import Departures
 from mqloom.gateway.flows import Mode
 from mqloom.gateway.holdings import Holdings
 from mqloom.gateway.links import LinkState
@@ -310,6 +313,7 @@ def times_of(node: Node) -> Iterator[tuple[Any, str]]:
     holders += node._moves, node._soft_links, node._rosters, *node._guests._arrivals.values()
     for link in node._links.values():
         holders += link, link._arrivals, link._departures
+    holders += cadences_of(node)
     for holder in holders:
         for name in vars(holder):
             if name.endswith(TIMES):
@@ -317,6 +321,14 @@ def times_of(node: Node) -> Iterator[tuple[Any, str]]:
     for slotted in (node._moves._move, node._freezes._agreed):
         if slotted is not None:
             yield slotted, "until"
+
+
+def cadences_of(node: Node) -> list[Cadence]:
+    """Return what has frames and acknowledgements wait for others."""
+    ends: list[Arrivals | Departures] = [*node._guests._arrivals.values()]
+    for link in node._links.values():
+        ends += link._arrivals, link._departures
+    return [end._cadence for end in ends]
 
 
 def pass_time(node: Node, seconds: float) -> None:
@@ -335,7 +347,8 @@ def settle_times(node: Node) -> None:
     A fence that was due in the past is due now, and so are the end of a hold and the next roster. Whom we may tell
     again that we have parted is as one whom we never told. Since when frames have been waited for does not matter while
     none is: `Departures` notes it anew when it sends the next. And when a neighbour was heard last matters only when
-    all frames have come, and something in them is not taken care of: what says that they have come is heard.
+    all frames have come, and something in them is not taken care of: what says that they have come is heard. How much
+    has just been sent does not matter while the next need not wait; so few as are sent in a small scope never do.
     """
     node._moves._hold_until = max(node._moves._hold_until, BUILD_AT)
     node._rosters._next_at = max(node._rosters._next_at, BUILD_AT)
@@ -350,4 +363,7 @@ def settle_times(node: Node) -> None:
             departures._waiting_since = BUILD_AT
         if departures._again_at is not None or not departures._entries:
             departures._heard_at = BUILD_AT
+    for cadence in cadences_of(node):
+        if cadence.due_at <= BUILD_AT:
+            cadence._full_at = BUILD_AT
     pass_time(node, 0.0)

@@ -1,0 +1,23 @@
+"""How often something small may leave, so that under load more goes together, and without load nothing waits.
+
+A bucket: so many may leave at once, and one more each `every_s`. Whoever leaves in spite of that, because it must, is
+counted too, but nobody waits for longer than `every_s`.
+"""
+
+
+class Cadence:
+    """When the next of a kind may leave."""
+
+    def __init__(self, every_s: float, at_once: int) -> None:
+        self._every_s = every_s
+        self._spare_s = every_s * (at_once - 1)
+        self._full_at = 0.0  # when as many as ever may leave at once
+
+    @property
+    def due_at(self) -> float:
+        """From when on the next may leave."""
+        return self._full_at - self._spare_s
+
+    def went(self, now: float) -> None:
+        """One has left."""
+        self._full_at = min(max(self._full_at, now), now + self._spare_s) + self._every_s
