@@ -43,7 +43,13 @@ class Person:
     """A connection, and what has happened to it."""
 
     def __init__(
-        self, client: str, port: int, name: str, *subscriptions: TopicSubscription, clean_session: bool = True
+        self,
+        client: str,
+        port: int,
+        name: str,
+        *subscriptions: TopicSubscription,
+        clean_session: bool = True,
+        has_few_topics: bool = False,
     ) -> None:
         self.messages: list[Received] = []
         self.dropped: list[str] = []
@@ -58,6 +64,7 @@ class Person:
             on_up=self.up.set,
             on_down=self.down.append,
             on_drop=self.dropped.append,
+            has_few_topics=has_few_topics,
         )
         self.connection: Connection = MQTT_CLIENTS[client](plan, LOG)
         self.connection.open()
@@ -83,9 +90,14 @@ async def mosquitto(folder: Path, *settings: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def person(
-    client: str, port: int, name: str, *subscriptions: TopicSubscription, clean_session: bool = True
+    client: str,
+    port: int,
+    name: str,
+    *subscriptions: TopicSubscription,
+    clean_session: bool = True,
+    has_few_topics: bool = False,
 ) -> AsyncIterator[Person]:
-    someone = Person(client, port, name, *subscriptions, clean_session=clean_session)
+    someone = Person(client, port, name, *subscriptions, clean_session=clean_session, has_few_topics=has_few_topics)
     try:
         async with asyncio.timeout(10):
             await someone.up.wait()
@@ -211,6 +223,23 @@ def test_messages_too_large_for_us_hold_up_nothing_behind_them(tmp_path: Path, c
             assert len(us.messages) == 6
             assert all(len(payload) > FRAME_BYTES_MAX for payload in us.payloads[:5])
             assert us.down == []
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_that_has_a_number_means_the_same(tmp_path: Path, client: str) -> None:
+    async def scenario() -> None:
+        async with (
+            mosquitto(tmp_path, "max_topic_alias 2") as port,
+            person(client, port, "reader", TopicSubscription("#", 0)) as reader,
+            person(client, port, "writer", TopicSubscription("nothing", 0), has_few_topics=True) as writer,
+        ):
+            topics = ["one", "two", "three", "one", "three", "two", "one"]
+            for number, topic in enumerate(topics):
+                assert writer.connection.publish(topic, b"%d" % number, 0)
+            assert writer.connection.publish("one", b"last", 0, user_properties=(("a", "b"),))
+            await until(lambda: len(reader.messages) == len(topics) + 1)
+            assert [message.topic for message in reader.messages] == [*topics, "one"]
 
     asyncio.run(scenario())
 

@@ -172,3 +172,17 @@ def test_a_topic_that_mqtt_does_not_allow_is_not_written(topic: str) -> None:
 def test_a_reason_is_told_in_words_if_it_is_known() -> None:
     assert packets.reason_text(0x87) == "not authorized"
     assert packets.reason_text(0xF0) == "reason 0xf0"
+
+
+def test_a_topic_is_written_once_and_then_its_number_while_there_are_numbers() -> None:
+    numbers = packets.TopicNumbers(2)
+    first, second, third = (packets.topic_bytes(topic) for topic in ("link/one", "link/two", "link/three"))
+    written = [numbers.publish(packets.PUBLISH, topic, b"x") for topic in (first, first, second, third, third, second)]
+    assert [b"link/" in each for each in written] == [True, False, True, True, True, False]
+    assert written[1] == b"\x30\x07\x00\x00\x03\x23\x00\x01x"
+    assert written[5].endswith(b"\x00\x02x")
+
+
+def test_a_connack_says_how_many_topics_may_have_numbers() -> None:
+    assert packets.read_connack(b"\0\0\x03\x22\x00\x0a", MQTT_5).limits.topic_aliases == 10
+    assert packets.read_connack(b"\0\0\x00", MQTT_5).limits.topic_aliases == 0

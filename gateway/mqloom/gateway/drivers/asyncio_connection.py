@@ -46,6 +46,7 @@ class AsyncioConnection(KeptConnection):
         self._opening: Session | None = None
         self._session: Session | None = None  # the same, once the broker has let us in
         self._packet = 0
+        self._numbers: packets.TopicNumbers | None = None
 
     def open(self) -> None:
         """Begin to connect."""
@@ -133,9 +134,12 @@ class AsyncioConnection(KeptConnection):
                 self._send_waiting()
         else:
             assert session is not None
-            properties = packets.publish_properties(self._version, content_type, user_properties)
             first = packets.PUBLISH | (retain and self._limits.has_retained)
-            session.send(packets.publish(first, encoded, 0, properties, payload))
+            if self._numbers is not None and not content_type and not user_properties:
+                session.send(self._numbers.publish(first, encoded, payload))
+            else:
+                properties = packets.publish_properties(self._version, content_type, user_properties)
+                session.send(packets.publish(first, encoded, 0, properties, payload))
         if not self._was_crowded and self.is_crowded:
             self._was_crowded = True
         return True
@@ -190,6 +194,8 @@ class AsyncioConnection(KeptConnection):
         self._session = session
         self._limits = answer.limits
         self._is_resumed = answer.is_resumed
+        aliases = answer.limits.topic_aliases if self._plan.has_few_topics else 0
+        self._numbers = packets.TopicNumbers(aliases) if aliases else None  # they count for one connection
         self._window = min(IN_FLIGHT_MAX, answer.limits.receive_maximum)
         if self._plan.subscriptions:
             session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))

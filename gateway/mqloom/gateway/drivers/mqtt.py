@@ -98,6 +98,9 @@ class ConnectionPlan:
     acknowledges: bool = True
     """Whether messages are acknowledged when they have been handled; else somebody calls `acknowledge`."""
     will: tuple[str, bytes] | None = None
+    has_few_topics: bool = False
+    """Whether what is published with QoS 0 goes to few topics: where the broker takes numbers for these (topic aliases
+    of MQTT 5), a client may write them."""
     on_drop: Callable[[str], None] = field(default=lambda reason: None)
     on_room: Callable[[], None] = field(default=lambda: None)
 

@@ -41,6 +41,7 @@ PROPERTIES: Final = {
 }
 """MQTT 5's properties by their numbers: what they are, and of how many bytes (section 2.2.2.2)."""
 CONTENT_TYPE, SESSION_EXPIRY, SERVER_KEEP_ALIVE, USER_PROPERTY = 0x03, 0x11, 0x13, 0x26
+TOPIC_ALIASES_MAX, TOPIC_ALIAS = 0x22, 0x23
 RECEIVE_MAXIMUM, RETAIN_AVAILABLE, PACKET_BYTES_MAX, REASON_TEXT = 0x21, 0x25, 0x27, 0x1F
 
 REASONS: Final = {
@@ -157,6 +158,24 @@ def publish_properties(version: int, content_type: str, user_properties: Sequenc
     for name, value in user_properties:
         body += bytes((USER_PROPERTY,)) + _text(name) + _text(value)
     return length(len(body)) + body
+
+
+class TopicNumbers:
+    """Numbers that stand for topics in one connection of MQTT 5: the first PUBLISH to a topic says which it has."""
+
+    def __init__(self, numbers_max: int) -> None:
+        self._numbers_max = numbers_max
+        self._known: dict[bytes, bytes] = {}
+
+    def publish(self, head: int, topic: bytes, payload: bytes) -> bytes:
+        """Return a PUBLISH of QoS 0 without other properties; topics for which no number is left are written."""
+        properties = self._known.get(topic)
+        if properties is not None:
+            return publish(head, b"\x00\x00", 0, properties, payload)
+        if len(self._known) >= self._numbers_max:
+            return publish(head, topic, 0, b"\x00", payload)
+        properties = self._known[topic] = struct.pack("!BBH", 3, TOPIC_ALIAS, len(self._known) + 1)
+        return publish(head, topic, 0, properties, payload)
 
 
 def puback(packet: int) -> bytes:
@@ -292,6 +311,7 @@ def read_connack(body: bytes, version: int) -> Answer:
         _number(properties, RECEIVE_MAXIMUM, 65_535),
         _number(properties, PACKET_BYTES_MAX, 0),
         bool(_number(properties, RETAIN_AVAILABLE, 1)),
+        _number(properties, TOPIC_ALIASES_MAX, 0),
     )
     keepalive_s = _number(properties, SERVER_KEEP_ALIVE, -1)
     return Answer(code, limits, keepalive_s if keepalive_s >= 0 else None, bool(body[0] & 1))

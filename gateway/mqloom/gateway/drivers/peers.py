@@ -102,6 +102,7 @@ class Peers:
             on_messages=partial(self._received, peer),
             on_up=partial(self._up, peer),
             on_down=partial(self._down, peer),
+            has_few_topics=True,
             on_drop=self._on_drop,
             on_room=self._on_room,
         )

@@ -125,6 +125,8 @@ class BrokerLimits:
     packet_bytes_max: int = 0
     """0: no limit but MQTT's own."""
     has_retained: bool = True
+    topic_aliases: int = 0
+    """For how many topics it takes a number instead."""
 
     def problem(self, topic: str, payload: bytes, user_properties: Sequence[tuple[str, str]] = ()) -> str:
         """Return why a message can never be sent, or nothing."""
