@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqloom.core.bundles import NUMBER_MAX, Bundle, Bundled, bundle, unbundle
+from mqloom.core.bundles import NUMBER_MAX, PACKET_MAX, Bundle, Bundled, bundle, unbundle
 from mqloom.core.errors import FrameError
 from mqloom.core.ids import Conversation, GatewayId
 from mqloom.core.limits import FRAME_MESSAGES_MAX
@@ -25,8 +25,8 @@ def publication(sequence: int = 5, **more: object) -> Publication:
 def again(*messages: Message) -> list[Message]:
     return [
         each
-        for message in bundle(messages)
-        for each in (unbundle(message) if isinstance(message, Bundle) else (message,))
+        for message in bundle(messages, A, 1)
+        for each in (unbundle(message, A, 1) if isinstance(message, Bundle) else (message,))
     ]
 
 
@@ -61,7 +61,7 @@ def test_what_stands_together_and_is_alike_is_one_bundle() -> None:
         publication(8),
         publication(9, hops=2),
     ]
-    assert [type(message) for message in bundle(messages)] == [Bundle, Synced, Bundle, Bundle]
+    assert [type(message) for message in bundle(messages, A, 1)] == [Bundle, Synced, Bundle, Bundle]
 
 
 @pytest.mark.parametrize(
@@ -69,31 +69,58 @@ def test_what_stands_together_and_is_alike_is_one_bundle() -> None:
 )
 def test_what_is_unusual_is_written_in_full(more: dict[str, object]) -> None:
     unusual = publication(6, **more)
-    assert list(bundle([publication(5), unusual]))[1] is unusual
+    assert list(bundle([publication(5), unusual], A, 1))[1] is unusual
 
 
-def test_a_publication_in_a_bundle_takes_16_bytes_more_than_its_topic_and_payload_at_most() -> None:
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("step", [1, 14])
+def test_a_publication_in_a_bundle_takes_11_bytes_more_than_its_topic_and_payload_at_most(qos: int, step: int) -> None:
     messages = tuple(
-        publication(100_000 + number, low_water=98_000, payload=b"x" * 100, qos=1, packet=65_000)
-        for number in range(100)
+        publication(sequence, low_water=98_000, payload=b"x" * 100, qos=qos, packet=sequence % 60_000 if qos else 0)
+        for sequence in range(100_000, 100_000 + 100 * step, step)
     )
     one, all_ = (len(encode(Frame(A, FIRST, 1, part))) for part in (messages[:1], messages))
-    assert (all_ - one) / 99 <= len("a/b") + 100 + 16
+    assert (all_ - one) / 99 <= len("a/b") + 100 + 11
 
 
-@pytest.mark.parametrize(("first", "behind", "mark"), [(0, -1, 0), (NUMBER_MAX, 1, 0), (5, 0, 6), (5, 0, -NUMBER_MAX)])
-def test_numbers_that_cannot_be_are_refused(first: int, behind: int, mark: int) -> None:
-    wrong = Bundle(A, 1, 0, first, (Bundled(behind, mark, "a", b"", 0, 0),))
+def test_a_frame_of_one_publication_has_57_bytes_of_its_own_at_most_wherever_it_began() -> None:
+    epoch = 1_760_000_000_000
+    for origin, started in (("west", epoch), ("east", epoch - 40_000_000)):
+        one = publication(123_456, origin=GatewayId(origin), epoch=started, low_water=123_000, qos=1, packet=60_000)
+        frame = Frame(GatewayId("west"), Conversation(epoch, 3), 77_777, (one,))
+        assert decode(encode(frame)) == frame
+        assert len(encode(frame)) <= len("a/b") + len(b"{}") + 57
+
+
+@pytest.mark.parametrize(
+    ("first", "ahead", "mark", "packet"),
+    [
+        (0, -1, 0, 0),
+        (NUMBER_MAX, 1, 0, 0),
+        (5, 0, -6, 0),
+        (5, 0, NUMBER_MAX, 0),
+        (5, 0, 0, -1),
+        (5, 0, 0, PACKET_MAX + 1),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(first: int, ahead: int, mark: int, packet: int) -> None:
+    wrong = Bundle(A, 0, 0, first, 0, 0, (Bundled(ahead, mark, packet, "a", b"", 0),))
     with pytest.raises(ValueError, match="a bundle with the sequence"):
-        list(unbundle(wrong))
+        list(unbundle(wrong, A, 1))
     data = encode(Frame(A, FIRST, 1, ()))[:1] + msgspec.msgpack.encode([A, FIRST, 1, [wrong]])
     with pytest.raises(FrameError, match="malformed"):
         decode(data)
 
 
+def test_an_epoch_that_cannot_be_is_refused() -> None:
+    wrong = Bundle(A, 2, 0, 1, 0, 0, (Bundled(0, 0, 0, "a", b"", 0),))
+    with pytest.raises(ValueError, match="a bundle with the epoch -1"):
+        list(unbundle(wrong, A, 1))
+
+
 def test_bundles_do_not_carry_more_than_a_frame_may() -> None:
-    one = Bundled(0, 0, "a", b"", 0, 0)
-    full = Bundle(A, 1, 0, 1, (one,) * FRAME_MESSAGES_MAX)
+    one = Bundled(0, 0, 0, "a", b"", 0)
+    full = Bundle(A, 0, 0, 1, 0, 0, (one,) * FRAME_MESSAGES_MAX)
     head = encode(Frame(A, FIRST, 1, ()))[:1]
     assert len(decode(head + msgspec.msgpack.encode([A, FIRST, 1, [full]])).messages) == FRAME_MESSAGES_MAX
     with pytest.raises(FrameError, match="malformed"):

@@ -83,7 +83,7 @@ _VERSION_BYTE: Final = bytes([VERSION])
 
 def encode(frame: Frame) -> bytes:
     """Return the bytes of a frame."""
-    messages = tuple(bundle(frame.messages))
+    messages = tuple(bundle(frame.messages, frame.sender, frame.conversation.epoch))
     return _VERSION_BYTE + _encoder.encode(_Written(frame.sender, frame.conversation, frame.sequence, messages))
 
 
@@ -97,7 +97,7 @@ def decode(data: bytes) -> Frame:
         raise _other_version(data[0])
     try:
         written = _decoder.decode(memoryview(data)[1:])
-        messages = tuple(_unpacked(written.messages))
+        messages = tuple(_unpacked(written))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FrameError("malformed", str(error)) from None
     if len(messages) > FRAME_MESSAGES_MAX:
@@ -105,10 +105,10 @@ def decode(data: bytes) -> Frame:
     return Frame(written.sender, written.conversation, written.sequence, messages)
 
 
-def _unpacked(messages: Sequence[Message | Bundle]) -> Iterator[Message]:
-    for message in messages:
+def _unpacked(written: _Written) -> Iterator[Message]:
+    for message in written.messages:
         if isinstance(message, Bundle):
-            yield from unbundle(message)
+            yield from unbundle(message, written.sender, written.conversation.epoch)
         else:
             yield message
 
