@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -191,6 +192,7 @@ LOADS = st.builds(
 )
 
 
+@hypothesis_settings(deadline=None)
 @given(st.lists(LOADS, min_size=1, max_size=20), LOADS)
 def test_without_lag_every_partner_of_the_detector_is_heard(history: list[Load], other: Load) -> None:
     settings = BalanceSettings(adaptive_lag=0.0)
@@ -207,6 +209,7 @@ def test_without_lag_every_partner_of_the_detector_is_heard(history: list[Load],
         assert hears(ours.wheres, pie)
 
 
+@hypothesis_settings(deadline=None)
 @given(st.lists(LOADS, min_size=1, max_size=20), st.lists(LOADS, max_size=5))
 def test_bounds_stay_between_0_and_1_and_no_filter_lags_by_more_than_a_trigger(
     history: list[Load], others: list[Load]
@@ -222,6 +225,7 @@ def test_bounds_stay_between_0_and_1_and_no_filter_lags_by_more_than_a_trigger(
         assert ours.bounds[metric] > min(1.0, history[-1].of(metric) - trigger) - trigger - 1e-6
 
 
+@hypothesis_settings(deadline=None)
 @given(st.lists(LOADS, min_size=2, max_size=10), LOADS)
 def test_who_holds_a_pie_under_its_filters_gets_the_one_that_corrects_it(history: list[Load], load: Load) -> None:
     wheres = settled(load).wheres

@@ -2,7 +2,7 @@ import random
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -246,6 +246,7 @@ PIES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(LEVELS),
     LOADS,

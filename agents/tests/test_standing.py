@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -169,6 +169,7 @@ def play(standing: Standing, events: list[tuple[str, float, float]]) -> float:
     return now
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["local", "global"]), EVENTS, st.sampled_from(["ended", "deadline"]))
 def test_nothing_leaves_a_broker_busy_for_ever(
     level: Level, events: list[tuple[str, float, float]], comes: str
@@ -182,6 +183,7 @@ def test_nothing_leaves_a_broker_busy_for_ever(
     assert state_of(standing) is not BUSY
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_stabilizing_ends_when_load_is_steady(events: list[tuple[str, float, float]]) -> None:
     standing = Standing("local", SETTINGS)
@@ -193,6 +195,7 @@ def test_stabilizing_ends_when_load_is_steady(events: list[tuple[str, float, flo
     assert state_of(standing) is OK
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["local", "global"]), EVENTS)
 def test_what_changes_by_itself_does_so_when_it_says(level: Level, events: list[tuple[str, float, float]]) -> None:
     standing = Standing(level, SETTINGS)
