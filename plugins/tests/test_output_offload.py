@@ -65,6 +65,15 @@ def test_what_hangs_below_what_was_moved_is_covered_then_and_brings_no_input() -
     assert [card.rate_added for card in choice.cards] == [3.0, 0.0]
 
 
+def test_a_group_is_chosen_from_once() -> None:
+    """Its rest would be covered by then, and go in Phase I, past the point at which input is balanced."""
+    task = task_of([(10, 10, 0b0000_0001, False, [1]), (1, 1, 0, False, [])])
+    local = replace(task.local, input_rate=12.0, output_bytes_s=4_000.0)
+    choice = output_offload.choose(replace(task, local=local))
+    assert [(card.group, card.number) for card in choice.cards] == [(0, 7)]
+    assert choice.local.input_ratio > choice.remote.input_ratio
+
+
 def test_balanced_input_ends_the_second_phase() -> None:
     task = task_of([(4, 4, 0b0000_0001, False, [])])
     local = replace(task.local, input_rate=0.3)

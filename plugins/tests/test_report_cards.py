@@ -83,6 +83,29 @@ def test_what_hung_below_a_group_that_is_gone_is_maximal_here_and_covered_there(
     assert list(ledger.covered) == [True, True, True, False]
 
 
+def test_what_hangs_below_two_is_maximal_when_both_are_gone() -> None:
+    task = table_one("input", random.Random(1))
+    groups = list(task.profile.groups)
+    groups[3] = groups[3]._replace(covers=[1])
+    ledger = Ledger(replace(task, profile=replace(task.profile, groups=groups)))
+    ledger.move(0, 2, 0.0)
+    assert list(ledger.maximal) == [True, False, True, True]
+    ledger.move(3, 1, 0.0)
+    assert ledger.maximal.all()
+
+
+def test_of_two_who_want_the_same_the_second_takes_the_input_along() -> None:
+    task = table_one("input", random.Random(1))
+    bits = np.array([[0b11], [0b11], [0b1], [0b1000]], dtype=np.uint64)
+    ledger = Ledger(replace(task, profile=replace(task.profile, bits=bits)))
+    assert list(ledger.reduced) == [0.0, 0.0, 0.0, 0.5]
+    ledger.move(0, 2, 0.0)
+    assert list(ledger.reduced)[1:3] == [0.5, 0.0]
+    ledger.move(2, 4, 0.0)
+    assert ledger.reduced[1] == 1.0
+    assert ledger.local.input_rate == 3.0
+
+
 @pytest.mark.parametrize(
     ("clients", "local", "remote", "number", "difference"),
     [

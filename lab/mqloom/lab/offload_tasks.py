@@ -97,8 +97,7 @@ def _covers(randomness: random.Random, rows: list[int]) -> list[list[int]]:
     """Return what hangs below each group, and take from those what the one above does not want."""
     covers: list[list[int]] = [[] for _ in rows]
     for place in range(1, len(rows)):
-        if randomness.random() < 0.4:
-            above = randomness.randrange(place)
+        for above in {randomness.randrange(place) for _ in range(randomness.choice([0, 0, 0, 1, 1, 2]))}:
             rows[place] &= rows[above]
             covers[above].append(place)
     return covers
