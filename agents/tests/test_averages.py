@@ -1,6 +1,7 @@
 from msgspec.structs import replace
 
 from mqloom.agents.averages import AVERAGE_WINDOWS_MAX, Average, is_sound, mean_load
+from mqloom.agents.settings import BalanceSettings
 from mqloom.core.load import Load
 
 
@@ -48,3 +49,13 @@ def test_a_load_is_sound_when_a_meter_can_have_measured_it() -> None:
     for absurd in (float("inf"), float("nan"), 1e16):
         assert not is_sound(replace(load_of(1.0), delay_s=absurd))
     assert not is_sound(replace(load_of(1.0), subscriptions=10**400))
+
+
+def test_an_average_of_a_period_forgets_what_was_before_it() -> None:
+    average = Average(BalanceSettings().pie_windows("local"))
+    for _ in range(30):
+        average.add(load_of(0.1))
+    for _ in range(3):
+        average.add(load_of(1.0))
+    assert average.load is not None
+    assert average.load.input_ratio == 1.0

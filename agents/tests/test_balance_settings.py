@@ -1,5 +1,6 @@
 import pytest
 
+from mqloom.agents.averages import AVERAGE_WINDOWS_MAX
 from mqloom.agents.settings import BalanceSettings, read_settings, settings_hints, settings_problems
 
 
@@ -56,3 +57,9 @@ def test_nonsense_is_explained(settings: dict[str, object], problem: str) -> Non
 )
 def test_what_is_hardly_meant_is_pointed_out(settings: dict[str, object], hint: str) -> None:
     assert hint in " ".join(settings_hints(settings))
+
+
+def test_the_windows_of_a_period_are_one_at_least_and_bounded() -> None:
+    assert BalanceSettings().pie_windows("local") == 3
+    assert BalanceSettings(window_s=3600.0).pie_windows("global") == 1
+    assert BalanceSettings(window_s=0.001).pie_windows("global") == AVERAGE_WINDOWS_MAX

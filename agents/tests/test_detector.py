@@ -279,3 +279,27 @@ def test_the_list_is_sorted_and_has_only_ok_partners_with_less_load(
             > SETTINGS.trigger(level, metric)
         }
         assert {(action.partner, action.metric) for action in found.actions} == (set() if blocked else expected)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(LEVELS),
+    st.floats(0.0, 1e7),
+    st.lists(st.tuples(st.sampled_from(["began", "ended", "sampled", "nothing"]), LOADS), max_size=20),
+)
+def test_at_the_time_that_it_names_a_detector_does_something_and_names_a_later_one(
+    level: Level, begin: float, events: list[tuple[str, Load]]
+) -> None:
+    ours, now = Detector(level, SETTINGS, random.Random(1), begin), begin
+    for what, load in events:
+        if what == "began":
+            ours.began(now, until=now + 60)
+        elif what == "ended":
+            ours.ended(now, changed=True)
+        elif what == "sampled" and level == "local":
+            ours.sampled(load, now)
+        now = max(now, ours.next_at)
+        ours.advance(now)
+        if ours.is_due(now):
+            ours.detect(load, [], now)
+        assert ours.next_at > now

@@ -2,6 +2,8 @@ import math
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mqloom.agents.pie import (
     ANSWER_PERIODS,
@@ -240,3 +242,25 @@ def test_pie_and_ask_are_told_apart_on_the_wire() -> None:
     decoder = msgspec.json.Decoder(Pie | PieAsk)
     for message in (pie_of(), ask("input", 0.0, 1.0)):
         assert decoder.decode(msgspec.json.encode(message)) == message
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.001, 1e7),
+    st.lists(st.tuples(st.sampled_from(["asked", "load", "busy", "ok"]), st.floats(0.0, 1.5)), max_size=20),
+)
+def test_at_the_time_that_it_names_a_publisher_publishes_or_names_a_later_one(
+    begin: float, events: list[tuple[str, float]]
+) -> None:
+    ours, now, load, state = PiePublisher("local", B1, "C1", SETTINGS), begin, load_of(), OK
+    ours.due(load, state, [], now)
+    for what, figure in events:
+        if what == "asked":
+            ours.asked(ask("input", 0.0, 2.0))
+        elif what == "load":
+            load = load_of(figure)
+        else:
+            state = BUSY if what == "busy" else OK
+        now = max(now, ours.next_at)
+        ours.due(load, state, [], now)
+        assert ours.next_at > now

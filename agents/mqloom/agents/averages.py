@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from mqloom.core.load import Load
 
 AVERAGE_WINDOWS_MAX: Final = 100
-"""Windows that count in a mean over time; past that the oldest are forgotten."""
+"""Windows that count in a mean over time unless fewer are asked for; past that the oldest are forgotten."""
 
 FIGURE_MAX: Final = 1e15
 """A larger figure of a load was not measured: whoever tells it is not believed."""
@@ -38,13 +38,14 @@ def is_sound(load: Load) -> bool:
 
 
 class Average:
-    """The mean of what was measured since it was last taken.
+    """The mean of what was measured since it was last taken, of the last windows at most.
 
-    Decisions and PIE are about such means (3.3.2, 3.3.3): one window may be a spike.
+    Decisions and PIE are about such means (3.3.2, 3.3.3): one window may be a spike. PIE is about its last period: over
+    all that was not worth a PIE, a change would be spread thin, and noticed late.
     """
 
-    def __init__(self) -> None:
-        self._windows: deque[Load] = deque(maxlen=AVERAGE_WINDOWS_MAX)
+    def __init__(self, windows_max: int = AVERAGE_WINDOWS_MAX) -> None:
+        self._windows: deque[Load] = deque(maxlen=windows_max)
 
     def add(self, load: Load) -> None:
         """Count what a window has brought; every window weighs the same."""

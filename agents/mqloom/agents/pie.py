@@ -154,7 +154,7 @@ class PiePublisher:
         *,
         in_global_session: bool = False,
     ) -> Pie | None:
-        """Return what is to be published now, if anything; `load` is the mean since the last one.
+        """Return what is to be published now, if anything; `load` is the mean of the last period, not of one window.
 
         The balanced set ends global sessions (3.4.1): in one, a change of it is news too. Else it is only told along,
         or two brokers about a trigger apart would tell the world of it for ever.
@@ -193,7 +193,7 @@ class PiePublisher:
             return True
         if load.utilisation > high >= last.load.utilisation:
             return True  # the end of overload can wait for the period: near the threshold it comes and goes
-        if self._asked and age_s >= self._period_s * ANSWER_PERIODS:
+        if self._asked and now >= self._last_at + self._period_s * ANSWER_PERIODS:
             return True
         if now < max(self._last_at, self._looked_at) + self._period_s:
             return False

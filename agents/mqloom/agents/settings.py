@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from mqloom.agents.averages import AVERAGE_WINDOWS_MAX
 from mqloom.core.limits import ID_LENGTH_MAX
 from mqloom.core.load import METRICS, Metric
 from mqloom.gateway.interfaces import Settings
@@ -85,6 +86,10 @@ class BalanceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def pie_s(self, level: Level) -> float:
         """Return how long it is between two PIE at least."""
         return self.local_pie_s if level == "local" else self.global_pie_s
+
+    def pie_windows(self, level: Level) -> int:
+        """Return how many windows of the meters there are in a period of PIE; one at least."""
+        return max(1, min(AVERAGE_WINDOWS_MAX, round(self.pie_s(level) / self.window_s)))
 
     def trigger(self, level: Level, metric: Metric) -> float:
         """Return how large a difference must be for a session; of delays the normalised one (equation 4)."""
