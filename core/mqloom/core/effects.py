@@ -1,5 +1,6 @@
 """Everything a gateway's core can ask of its driver: effects are orders, carried out in their order."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -111,6 +112,13 @@ class Log(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class RunBeside(Struct, frozen=True, kw_only=True):
+    """Run a pure function beside the event loop, and say RanBeside with the same number when it has ended."""
+
+    number: int
+    function: Callable[[], object]
+
+
 Effect = (
     PublishLocally
     | Acknowledge
@@ -125,6 +133,7 @@ Effect = (
     | Heard
     | OpenLink
     | CloseLink
+    | RunBeside
     | WakeAt
     | Log
 )

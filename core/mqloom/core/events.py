@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.load import Load
 from mqloom.core.publication import Incoming
 from mqloom.core.traits import Traits
 
@@ -168,6 +169,20 @@ class Woke(Struct, frozen=True, kw_only=True):
     """The time that the last WakeAt asked for has come."""
 
 
+class RanBeside(Struct, frozen=True, kw_only=True):
+    """What RunBeside asked for has ended: with a result, or with a problem."""
+
+    number: int
+    result: object = None
+    problem: str = ""
+
+
+class LoadMeasured(Struct, frozen=True, kw_only=True):
+    """This was the load of our broker and gateway in the window that has just ended."""
+
+    load: Load
+
+
 Event = (
     Started
     | BrokerKnown
@@ -191,5 +206,7 @@ Event = (
     | ParkedReceived
     | LinkConnected
     | LinkLost
+    | RanBeside
+    | LoadMeasured
     | Woke
 )

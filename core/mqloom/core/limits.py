@@ -62,6 +62,25 @@ CONTROL_WANTS_MAX: Final = 4_096
 """Agents of other gateways of which a gateway knows what they want; further ones are refused, and counted: control
 publications with a subject do not find them through here."""
 
+PROFILE_SAMPLES_MAX: Final = 1_000
+"""Publications in the profile that an agent asks for; one that asks for more is refused."""
+
+PROFILE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Payload bytes of the samples of a profile; past that it ends with those that it has."""
+
+PROFILE_SLICE: Final = 1_000
+"""Subscriptions of a covering set that are tried on samples in one go, within some 2 ms; the rest waits for the next
+waking."""
+
+COMPUTATIONS_MAX: Final = 4
+"""Computations of agents that are under way at a gateway; a further one is answered with a problem at once."""
+
+COMPUTE_S: Final = 120.0
+"""How long one may take until it is answered with a problem; what comes of it then is passed over."""
+
+AGENT_ANSWER_BYTES_MAX: Final = 512 * 1024
+"""The answer of an agent to an operator; a longer one is refused, and the operator told so."""
+
 HELD_MAX: Final = 50_000
 """Publications that a gateway holds at its start until it knows what its own clients want; past that those of QoS 0 are
 dropped, and counted."""

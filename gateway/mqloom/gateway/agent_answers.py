@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import msgspec
 
 from mqloom.core.filter import Filter
-from mqloom.core.limits import CONTROL_WHERE_TEXT_MAX, CONTROL_WHERES_MAX
+from mqloom.core.limits import CONTROL_WHERE_TEXT_MAX, CONTROL_WHERES_MAX, PROFILE_SAMPLES_MAX
 from mqloom.core.messages import SubjectTold
+from mqloom.core.subscription import Subscription
 from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
@@ -38,7 +39,9 @@ def ask(agent: Agent, event: AgentEvent, now: float) -> list[AgentEffect]:
             case WakeAgentAt():
                 if not math.isfinite(effect.at):
                     raise ValueError(f"{effect.at} is no time to wake at")
-            case AgentLog() | TakeProfile() | Compute() | MoveClients() | AnswerOperator():
+            case TakeProfile() | Compute() | MoveClients() | AnswerOperator():
+                _check_order(effect)
+            case AgentLog():
                 pass
             case _:
                 raise TypeError(f"an agent answers with its effects, not {effect!r:.100}")
@@ -52,6 +55,24 @@ def subject_of(subject: Mapping[str, object]) -> dict[str, bool | int | float | 
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
             raise ValueError(f"{value:.3g} is too large a number for a subject")
     return told
+
+
+def _check_order(order: TakeProfile | Compute | MoveClients | AnswerOperator) -> None:
+    match order:
+        case TakeProfile():
+            if not 1 <= order.samples <= PROFILE_SAMPLES_MAX or not 0 < order.timeout_s < math.inf:
+                raise ValueError(f"a profile of {order.samples} samples in {order.timeout_s} s cannot be taken")
+            if not all(isinstance(each, Subscription) for each in order.covering):
+                raise TypeError("a covering set is of subscriptions")
+        case Compute():
+            if not callable(order.function):
+                raise TypeError(f"{order.function!r:.100} cannot be run")
+        case MoveClients():
+            if not 0 < order.timeout_s < math.inf:
+                raise ValueError(f"{order.timeout_s} s is no time to move clients in")
+        case AnswerOperator():
+            if not isinstance(order.body, bytes):
+                raise TypeError(f"an answer is bytes, not {order.body!r:.100}")
 
 
 def _check_want(effect: WantControls) -> None:

@@ -109,7 +109,7 @@ class WantControls(NamedTuple):
 class TakeProfile(NamedTuple):
     """Note for the next publications what they match, as many or until time is up; a new one replaces the one before.
 
-    `covering` stands in our matcher meanwhile, and nowhere else (paper 000, section 4.1: locally subscribed).
+    `covering` is tried on them afterwards, bit by bit (paper 000, section 4.1, has it locally subscribed meanwhile).
     """
 
     token: str

@@ -98,6 +98,10 @@ class Announcements:
         """Return the wishes withheld under an announcement; none if it is not one."""
         return list(self._of(key).covered(key)) if key in self._established else []
 
+    def covering_set(self) -> list[Subscription]:
+        """Return what is, or would be, announced."""
+        return [self._of(key)[key] for key in self._established]
+
     def is_withheld(self, key: SubscriptionKey) -> bool:
         """Whether something that was sent stands in for this wish."""
         return self._open and key in self._anchors and key not in self._established

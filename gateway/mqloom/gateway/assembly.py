@@ -101,6 +101,7 @@ class Assembly:
             network=[(one, other) for one, other in (link.between for link in configuration.links)],
             shows_links=True,
             agents=manager.agents(gateway),
+            offloads=manager.offloads(),
             admit=self._admit,
             admit_record=self._admit_record,
             pace=Pace(),

@@ -3,6 +3,7 @@
 Those with a subject go only where somebody wants them, which `control_wants` knows; all others go everywhere.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -17,9 +18,11 @@ from mqloom.gateway.agent_interfaces import (
     AgentEvent,
     AgentLog,
     AgentOrder,
+    AgentView,
     AgentWoke,
     ControlReceived,
     PublishControl,
+    SeeingAgent,
     WakeAgentAt,
     WantControls,
 )
@@ -54,13 +57,19 @@ class Controls:
         self._outbox = outbox
         self._journal = journal
         self._perform = perform
+        self.on_failure: Callable[[str], None] = lambda agent: None
+        """Told of an agent that has raised: it waits for nothing any more."""
         self.wants = ControlWants(gateway, epoch, overlay, outbox if orderly is None else orderly, journal)
         self._seen = Seen()
         self._number = 0
         self._wake_at: dict[str, float] = {}
 
-    def start(self, now: float) -> None:
-        """Let every agent begin."""
+    def start(self, now: float, view: AgentView | None = None) -> None:
+        """Let every agent begin; those that look into their gateway are given the view of it before."""
+        for name, agent in self._agents.items():
+            if view is not None and isinstance(agent, SeeingAgent):
+                with contextlib.suppress(PluginFailed):
+                    self._journal.guard(name, agent.see, view)
         for name in self._agents:
             self.hand(name, AgentWoke(), now)
 
@@ -69,6 +78,11 @@ class Controls:
         for name in [name for name, at in self._wake_at.items() if now >= at]:
             del self._wake_at[name]
             self.hand(name, AgentWoke(), now)
+
+    def hand_all(self, event: AgentEvent, now: float) -> None:
+        """Give every agent of ours an event."""
+        for name in self._agents:
+            self.hand(name, event, now)
 
     @property
     def deadline(self) -> float | None:
@@ -103,6 +117,7 @@ class Controls:
         try:
             effects = self._journal.guard(name, ask, self._agents[name], event, now)
         except PluginFailed:
+            self.on_failure(name)
             if isinstance(event, AgentWoke):  # it had no say in when to wake next
                 self._wake_at[name] = now + AGENT_RETRY_S
             return

@@ -57,8 +57,16 @@ class Journey:
 
 
 @dataclass(slots=True)
+class Outcome:
+    """What has become of all clients of a job, by name."""
+
+    moved: list[ClientId] = field(default_factory=list)
+    stayed: dict[ClientId, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Job:
-    """What an operator has asked for."""
+    """What an operator, or an agent, has asked for."""
 
     targets: tuple[GatewayId, ...]
     bounds: Bounds
@@ -75,6 +83,8 @@ class Job:
     stayed: int = 0
     problems: dict[ClientId, str] = field(default_factory=dict)
     """Of those that stayed, and were not moved since; the first MIGRATION_PROBLEMS_MAX."""
+    outcome: Outcome | None = None
+    """Kept for an agent."""
     size: int = 0
     _tries: dict[ClientId, int] = field(default_factory=dict)
     _turn: int = 0
@@ -155,6 +165,10 @@ class Job:
         """A client has moved, or stayed for a problem; whether it will be tried again."""
         is_tried = self.under_way.pop(client, None) is not None
         self._has_news = True
+        if self.outcome is not None and problem:
+            self.outcome.stayed[client] = problem
+        elif self.outcome is not None:
+            self.outcome.moved.append(client)
         if not problem:
             self.moved += 1
             if self.problems.pop(client, None) is not None:

@@ -22,8 +22,9 @@ from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import OrderError, RecordError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import CLIENTS_MAX, ID_LENGTH_MAX, MIGRATION_JOBS_MAX, PROBLEM_MAX
+from mqloom.core.limits import CLIENTS_MAX, ID_LENGTH_MAX, MIGRATION_JOBS_MAX, ORDER_S_MAX, PROBLEM_MAX
 from mqloom.core.migration_records import (
+    Bounds,
     DrainMark,
     MigrationAnswer,
     MigrationRequest,
@@ -35,7 +36,7 @@ from mqloom.core.migration_records import (
 from mqloom.core.orders import MoveOrder, decode_order_answer, sign_order
 from mqloom.core.records import Record
 from mqloom.gateway.journal import Journal
-from mqloom.gateway.journeys import Job, Journey, JourneyStep
+from mqloom.gateway.journeys import Job, Journey, JourneyStep, Outcome
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.subscribers import Subscribers
@@ -145,6 +146,34 @@ class Migrations:
         self._jobs.append(job)
         if clients:
             self._journal.tell("info", f"moving {len(clients)} clients to {', '.join(request.to)}: {operator} asks")
+
+    def order(self, clients: Sequence[ClientId], to: GatewayId, deadline_s: float, agent: str) -> Job | str:
+        """Begin to move clients for an agent; returns the job, which tells what has become of each, or a problem."""
+        request = MigrationRequest(number=0, action="migrate", to=(to,))
+        problem = self._problem(request)
+        if not problem and to == self._gateway:
+            problem = f"they are at {to} already"
+        if problem:
+            self._journal.refuse("migrations_refused", "agent", f"asked by agent {agent}: {problem}")
+            return problem
+        here = self._known(clients)
+        gone = dict.fromkeys(client for client in clients if client not in self._travellers)
+        job = Job((to,), Bounds(deadline_s=min(deadline_s, ORDER_S_MAX)))
+        job.outcome = Outcome(stayed=dict.fromkeys(gone, "it is not here any more, or cannot be moved"))
+        job.add(here)
+        self._jobs.append(job)
+        self._journal.tell("info", f"moving {len(here)} clients to {to}: agent {agent} asks")
+        return job
+
+    def movable(self) -> list[ClientId]:
+        """Return the clients that can be moved, and are not about to be."""
+        if self._parts is None:
+            return []
+        return [
+            client
+            for client, each in self._travellers.items()
+            if not each.is_moving and not any(job.has(client) for job in self._jobs)
+        ]
 
     def _begin_drain(self, operator: ClientId, request: MigrationRequest) -> None:
         self._keep_mark(encode_mark(DrainMark(to=request.to, bounds=request.bounds)))

@@ -12,6 +12,7 @@ the federation has a key). `node_parts` says what a node is built of.
 
 from collections.abc import Sequence
 
+from mqloom.core.agent_records import is_for_agent
 from mqloom.core.effects import Effect, WakeAt
 from mqloom.core.events import (
     AcksReceived,
@@ -23,9 +24,11 @@ from mqloom.core.events import (
     InterestLearned,
     LinkConnected,
     LinkLost,
+    LoadMeasured,
     OrderAnswered,
     Ordered,
     PlaceRead,
+    RanBeside,
     RecordReceived,
     RecordsRead,
     RosterRead,
@@ -34,14 +37,11 @@ from mqloom.core.events import (
 )
 from mqloom.core.ids import ClientId, Conversation, GatewayId
 from mqloom.core.limits import LINK_GRACE_S
-from mqloom.core.messages import (
-    Flush,
-    Flushed,
-)
+from mqloom.core.messages import Flush, Flushed
 from mqloom.core.migration_records import is_migration
+from mqloom.gateway.agency import Agency
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
-from mqloom.gateway.controls import Controls
 from mqloom.gateway.flushes import Flushes
 from mqloom.gateway.freezes import Freezes
 from mqloom.gateway.guarded import GuardedOverlay
@@ -108,9 +108,6 @@ class Node:
         self._painter = Painter(parts.gateway, parts.epoch, self._links, self._overlay) if parts.shows_links else None
         self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
-        self._controls = Controls(
-            parts.gateway, parts.epoch, parts.agents, self._overlay, self._urgent, self._journal, self._outbox
-        )
         self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
         self._traffic = Traffic(
@@ -127,6 +124,21 @@ class Node:
             payload_bytes_max=parts.payload_bytes_max,
             journal=self._journal,
         )
+        gateway, epoch, pace = parts.gateway, parts.epoch, parts.pace
+        self._migrations = Migrations(gateway, epoch, parts.orders, self._subscribers, self._journal, pace)
+        self._agency = Agency(
+            parts,
+            neighbours=lambda: tuple(self._links),
+            overlay=self._overlay,
+            urgent=self._urgent,
+            outbox=self._outbox,
+            routes=self._routes,
+            subscribers=self._subscribers,
+            migrations=self._migrations,
+            profiling=self._traffic.profiling,
+            journal=self._journal,
+        )
+        self._controls = self._agency.controls
         self._weaver = Weaver(
             overlay=self._overlay,
             peers=self._peers,
@@ -161,8 +173,6 @@ class Node:
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
         obey = Obedience(self._neighbours, self._moves, self._controls, self._weaver)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, obey, self._change)
-        gateway, epoch, pace = parts.gateway, parts.epoch, parts.pace
-        self._migrations = Migrations(gateway, epoch, parts.orders, self._subscribers, self._journal, pace)
         self._clients = Clients(
             parts, self._routes, self._subscribers, self._flushes, self._journal, self._migrations.noted
         )
@@ -200,18 +210,16 @@ class Node:
                 self._reception.receive(event, now)
             case AcksReceived():
                 self._reception.receive_acks(event, now)
-            case LinkConnected():
-                self._connected(event.neighbour, now)
-            case LinkLost():
-                self._lost(event.neighbour, now)
+            case LinkConnected() | LinkLost():
+                self._connect(event, now)
             case Woke():
                 self._wake(now)
             case Started():
                 self._start(now)
+            case RanBeside() | LoadMeasured():
+                self._agency.handle(event, now)
             case Reconfigured():
-                self._rosters.change(event.orders)
-                self._migrations.change(event.orders)
-                self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
+                self._reconfigure(event, now)
             case BrokerKnown():
                 self._traffic.intake.know(event.traits)
                 self._clients.know(event, now)
@@ -219,6 +227,10 @@ class Node:
                 self._read(event, now)
             case _:
                 self._traffic.handle(event, now)
+        self._tend(now)
+
+    def _tend(self, now: float) -> None:
+        """Do what may have become possible by whatever has happened."""
         self._weaver.tend(now)
         self._moves.drop_parted(now)
         self._moves.tend(now)
@@ -227,20 +239,25 @@ class Node:
         self._say_synced()
         self._clients.tend()
         self._migrations.tend(now)
+        self._agency.tend(now)
+
+    def _reconfigure(self, event: Reconfigured, now: float) -> None:
+        self._rosters.change(event.orders)
+        self._migrations.change(event.orders)
+        self._agency.reconfigured(now)
+        self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
 
     # ---- links ---------------------------------------------------------------------------------------------------
 
-    def _connected(self, gateway: GatewayId, now: float) -> None:
-        if gateway in self._links:
-            self._links[gateway].connected(now)
+    def _connect(self, event: LinkConnected | LinkLost, now: float) -> None:
+        """We can write to another gateway's broker, or cannot any more."""
+        link, is_up = self._links.get(event.neighbour), isinstance(event, LinkConnected)
+        if link is not None:
+            (link.connected if is_up else link.lost)(now)
+        elif is_up:
+            self._soft_links.connected(event.neighbour, now)
         else:
-            self._soft_links.connected(gateway, now)
-
-    def _lost(self, gateway: GatewayId, now: float) -> None:
-        if gateway in self._links:
-            self._links[gateway].lost(now)
-        else:
-            self._soft_links.lost(gateway)
+            self._soft_links.lost(event.neighbour)
 
     def _met(self, gateway: GatewayId, now: float) -> None:
         """Another gateway has begun anew, and hears us now: what was said before that must be said again."""
@@ -337,6 +354,9 @@ class Node:
         if self._parts.pace is not None and not self._parts.pace.question(now):
             self._journal.refuse("questions_refused", "rate", "more than can be answered")
             return
+        if is_for_agent(data):
+            self._agency.asked(client, data)
+            return
         links, data_topics = tuple(self._links), self._parts.data
         answering = Answering(
             self.gateway, links, data_topics, self._traffic, self._routes, self._overlay, self._journal
@@ -349,7 +369,7 @@ class Node:
         self._hold_until = now + LINK_GRACE_S
         self._clients.start(self._parts.standing)
         self._plain.start(self._parts.federate, now)
-        self._controls.start(now)
+        self._agency.start(now)
         self._weaver.hand(OverlayStarted(), now)
 
     def _wake(self, now: float) -> None:
@@ -367,7 +387,7 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = [*self._effects, *self._moves.drain()], []
-        effects += self._migrations.drain()
+        effects += [*self._migrations.drain(), *self._agency.drain()]
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
         for neighbour, waves in self._waves.drain().items():
@@ -400,7 +420,7 @@ class Node:
             self._flushes.deadline,
             self._freezes.deadline,
             self._moves.deadline,
-            self._controls.deadline,
+            self._agency.deadline,
             self._subscribers.deadline,
             self._clients.deadline,
             self._rosters.deadline,

@@ -1,6 +1,6 @@
 """What a node is built of: the configuration and the plugins of one gateway, as its core sees them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mqloom.core.counters import Counters
@@ -8,6 +8,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import PAYLOAD_BYTES_MAX
 from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.interfaces import CodecChoice, Matcher, Overlay, RecordRequest, SubscribeRequest
+from mqloom.gateway.offload_interfaces import OffloadKind
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
@@ -35,6 +36,8 @@ class NodeParts:
     overlay: Overlay
     codecs: Sequence[CodecChoice]
     agents: Sequence[Agent] = ()
+    offloads: Mapping[str, OffloadKind] = field(default_factory=dict)
+    """Ways to choose whom to move, for agents."""
     admit: Callable[[SubscribeRequest], str | None] = admit_all
     admit_record: Callable[[RecordRequest], str | None] = admit_any
     pace: Pace | None = None

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.messages import Announce, Established, Synced, Withdraw
+from mqloom.core.poset import Poset
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.anchorings import Anchoring, Anchorings
 from mqloom.gateway.announcements import Announcements
@@ -210,6 +211,21 @@ class Routes:
     def anchor_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the gateway towards which publications for a known subscription go; None is here."""
         return self._entries[key].anchoring.anchor
+
+    def subscription_of(self, key: SubscriptionKey) -> Subscription:
+        """Return what a known subscription wants."""
+        return self._entries[key].subscription
+
+    def covering_set_here(self) -> list[Subscription]:
+        """Return the most general of our own clients' subscriptions."""
+        if len(self._announcements) == 1:  # its covering set is of these alone
+            (announcements,) = self._announcements.values()
+            return announcements.covering_set()
+        wishes: Poset[SubscriptionKey] = Poset()
+        for key, entry in self._entries.items():
+            if entry.source is None:
+                wishes.add(key, entry.subscription)
+        return [wishes[key] for key in wishes.covering_set()]
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""

@@ -150,6 +150,11 @@ class Subscribers:
         known = self._clients.get(client)
         return [key for _, key in known.wishes.values()] if known is not None else []
 
+    def wishes(self) -> Iterator[tuple[ClientId, list[SubscriptionKey]]]:
+        """Return, client by client, the keys of all subscriptions that are not ending."""
+        for client, known in self._clients.items():
+            yield client, [key for _, key in known.wishes.values()]
+
     def has(self, client: ClientId, name: str) -> bool:
         """Whether a client has a subscription of that name that is not ending."""
         return client in self._clients and name in self._clients[client].wishes

@@ -45,6 +45,7 @@ from mqloom.gateway.interfaces import Matcher
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.links import Link, LinkState
 from mqloom.gateway.matching import Matching
+from mqloom.gateway.profiling import Profiling
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
@@ -90,6 +91,7 @@ class Traffic:
         self._epoch = epoch
         self._told_mark = 0
         self._matching = Matching(matcher, contents, routes, overlay, links, self._set_aside, journal)
+        self.profiling = Profiling(contents, routes, journal)
         self._early = Early(journal)
         self._effects: list[Effect] = []
 
@@ -290,6 +292,8 @@ class Traffic:
         local: list[Matched] = []
         matched = relayed = 0
         found = self._matching.match(publications, [duty for _, duty in batch])
+        if self.profiling.is_sampling:
+            self.profiling.note(publications, found)
         for (publication, duty), keys in zip(batch, found, strict=True):
             here, hops = self._matching.split(keys, source, publication.qos)
             if here or hops:

@@ -27,6 +27,7 @@ from mqloom.core.effects import (
     PublishFence,
     PublishLocally,
     ReleaseIntake,
+    RunBeside,
     SendAck,
     SendFrame,
     WakeAt,
@@ -42,6 +43,7 @@ from mqloom.core.events import (
     OrderAnswered,
     Ordered,
     PlaceRead,
+    RanBeside,
     RecordReceived,
     RecordsRead,
     RosterRead,
@@ -68,6 +70,10 @@ OPERATOR: Final = ClientId("operator")
 
 DRAINER: Final = ClientId("drainer")
 """Who asks them to move their clients."""
+
+
+BESIDE_S: Final = 0.1
+"""How long computations beside the event loop take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +344,21 @@ class GatewayModel:
                 self._tell(self.id, f"{effect.level}: {effect.text}")
             case OpenLink() | CloseLink():
                 self._carry_out_link(effect)
+            case RunBeside():
+                self._clock.at(self._clock.now + BESIDE_S, partial(self._ran, self.epoch, effect))
             case _:
                 self._carry_out_custody(effect)
+
+    def _ran(self, epoch: int, effect: RunBeside) -> None:
+        """Run a function when its time is over, unless the gateway has crashed since."""
+        if self.epoch != epoch:
+            return
+        result, problem = None, ""
+        try:
+            result = effect.function()
+        except Exception as error:  # whatever it raises is its answer
+            problem = f"{type(error).__name__}: {error}"
+        self._handle(RanBeside(number=effect.number, result=result, problem=problem))
 
     def _publish(self, effect: PublishLocally) -> None:
         message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)

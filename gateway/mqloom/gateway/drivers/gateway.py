@@ -30,6 +30,7 @@ from mqloom.core.effects import (
     PublishFence,
     PublishLocally,
     ReleaseIntake,
+    RunBeside,
     SendAck,
     SendFrame,
     WakeAt,
@@ -51,6 +52,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.limits import STATUS_EVERY_S
 from mqloom.core.records import Status, decode_status, encode_status, is_of_earlier_run
 from mqloom.gateway.drivers.acquaintance import acquaint
+from mqloom.gateway.drivers.beside import Beside
 from mqloom.gateway.drivers.intake import IntakeDriver
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, Refused, Then
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
@@ -117,6 +119,7 @@ class GatewayDriver:
             self._log,
             self._connect,
         )
+        self._beside = Beside(self._handle)
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
@@ -213,6 +216,7 @@ class GatewayDriver:
             *(connection.close() for connection in connections),
             *(park.stop() for park in self._parks.values()),
             self._peers.close_all(),
+            self._beside.close(),
         )
         await asyncio.gather(*self._discarding.values(), return_exceptions=True)
 
@@ -419,6 +423,8 @@ class GatewayDriver:
                 self._parks[effect.neighbour].close()
             case AcknowledgeParked():
                 self._parks[effect.neighbour].acknowledge(effect.receipts)
+            case RunBeside():
+                self._beside.run(effect)
             case _:
                 self._carry_out_at_intake(effect)
 
