@@ -24,6 +24,7 @@ from mqloom.core.errors import LocalError, TopicError
 from mqloom.core.limits import LINK_QUEUE_MAX, PAHO_IN_FLIGHT_MAX, PENDING_MAX, RECONNECT_S_MAX
 from mqloom.core.tls import load_files
 from mqloom.core.topics import check_topic
+from mqloom.gateway.drivers.bounded_paho import BoundedClient
 from mqloom.gateway.drivers.kept_connection import KeptConnection, Outgoing
 from mqloom.gateway.drivers.mqtt import (
     INVALID,
@@ -55,7 +56,7 @@ class PahoConnection(KeptConnection):
     def _build(self) -> paho.Client:
         plan = self._plan
         is_5 = self._version == MQTT_5
-        client = paho.Client(
+        client = BoundedClient(
             CallbackAPIVersion.VERSION2,
             client_id=plan.client_id,
             clean_session=None if is_5 else plan.clean_session,
