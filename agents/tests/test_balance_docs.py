@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from mqloom.agents import detector, peer, pie, standing
+from mqloom.agents import decisions, detector, edge, giving, head, mediation, mediator, peer, pie, standing
 from mqloom.agents.settings import BalanceSettings
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "balancing.md").read_text(encoding="utf-8")
@@ -36,3 +36,21 @@ def test_bounds_are_the_ones_documented() -> None:
     assert "after an hour at the latest" in WORDS
     assert pie.ANSWER_PERIODS == 0.1
     assert "at most ten times a period" in WORDS
+
+
+def test_the_bounds_of_sessions_are_the_ones_documented() -> None:
+    settings = BalanceSettings()
+    assert f"Keep ────────────────────────────────────▶ every {mediator.KEEP_S:g} s" in WORDS
+    tries = f"sent {mediator.TRIES_MAX} times in {mediator.TRIES_MAX * mediator.RETRY_S:g} seconds"
+    assert tries in WORDS
+    assert f"for {mediator.LEASE_S:g} seconds is free" in WORDS
+    assert f"{settings.move_timeout_s:g} seconds for each (`move_timeout_s`)" in WORDS
+    assert f"at most {giving.MOVE_S_MAX / 60:g} minutes" in WORDS
+    parts = f"in at most {mediation.PARTS_MAX} parts of {mediation.PART_BYTES_MAX // 1024} KiB"
+    assert f"at most {mediation.COVERING_MAX:,} subscriptions are told, {parts}" in WORDS
+    fruitless_s = edge.FRUITLESS_DETECTIONS * settings.local_detect_max_s
+    assert f"for {edge.FRUITLESS_DETECTIONS} detections ({fruitless_s:g} s)" in WORDS
+    assert f"every {head.HEAR_S:g} seconds for the next {head.HEAR_LEASE_S:g}" in WORDS
+    session_s = head.SESSION_DETECTIONS * settings.local_detect_max_s
+    assert f"after {head.SESSION_DETECTIONS} detections of edges ({session_s:g} s)" in WORDS
+    assert f"the last {decisions.DECISIONS_MAX} sessions" in WORDS

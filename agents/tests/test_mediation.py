@@ -60,7 +60,7 @@ def test_what_is_said_is_what_is_heard(message: Mediation) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_other_bytes_are_refused_with_a_reason(body: bytes) -> None:
-    with pytest.raises(RemoteError, match="no message of a session"):
+    with pytest.raises(RemoteError, match="no message of a load agent"):
         decode(b"\xc1" + body)  # a byte that MessagePack never uses
     with contextlib.suppress(RemoteError):  # nothing else
         decode(body)

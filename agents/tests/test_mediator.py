@@ -169,7 +169,7 @@ def test_a_request_without_answer_is_repeated_and_then_the_partner_is_away(pair:
         assert pair.a.wake(pair.now) == [Send(B, request)]
     pair.now += RETRY_S
     news = pair.a.wake(pair.now)
-    assert Refused(to(B), "no answer in 8 s") in news
+    assert Refused(to(B), "no answer in 8 s", is_silent=True) in news
     farewell, following = [each for each in news if isinstance(each, Send)]
     assert isinstance(farewell.message, Cancel)
     assert farewell.message.session == request.session

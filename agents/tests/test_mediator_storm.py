@@ -119,7 +119,9 @@ class Net:
             self.at(delay, lambda: self.receive(sender, receiver, body))
 
     def receive(self, sender: GatewayId, receiver: GatewayId, body: bytes) -> None:
-        news = self.mediators[receiver].receive(decode(body), sender, self.now, lambda _: Offer(BalanceState.OK))
+        message = decode(body)
+        assert isinstance(message, Mediation)
+        news = self.mediators[receiver].receive(message, sender, self.now, lambda _: Offer(BalanceState.OK))
         self.take(receiver, news)
 
     def run(self) -> None:

@@ -12,6 +12,17 @@ from mqloom.core.load import Load
 AVERAGE_WINDOWS_MAX: Final = 100
 """Windows that count in a mean over time unless fewer are asked for; past that the oldest are forgotten."""
 
+IDLE: Final = Load(
+    input_ratio=0.0,
+    delay_s=0.0,
+    output_ratio=0.0,
+    input_rate=0.0,
+    output_bytes_s=0.0,
+    output_bytes_s_max=0.0,
+    subscriptions=0,
+)
+"""What a broker has that does nothing."""
+
 FIGURE_MAX: Final = 1e15
 """A larger figure of a load was not measured: whoever tells it is not believed."""
 

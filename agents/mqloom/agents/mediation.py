@@ -1,4 +1,4 @@
-"""What two brokers, or the heads of two clusters, say to each other in a session (paper 000, section 3.4.1).
+"""What load agents say to each other, above all in sessions of two (paper 000, section 3.4.1).
 
     offloading                     accepting
     Request  ------------------->            "will you take load?"
@@ -8,8 +8,13 @@
     Done, Cancel --------------->            who has moved, or that nobody has
              <-------------------  Ended     heard
 
-Every message names its session. All can be lost, doubled, late and in any order: `mediator` says what then. Times in
-messages are durations, since clocks of different machines tell different times.
+And afterwards, for who wants to know how good the prediction was:
+
+             <-------------------  Settled   what the load is now
+
+Beside that an edge asks its head for help (Help), and heads of clusters in session tell their edges whom else to hear
+(Hear). Every message of a session names it. All can be lost, doubled, late and in any order: `mediator` says what
+then. Times in messages are durations, since clocks of different machines tell different times.
 """
 
 import math
@@ -20,13 +25,18 @@ from typing import Annotated, Final, Literal, NewType
 import msgspec
 from msgspec import Meta, Struct
 
+from mqloom.agents.averages import is_sound
+from mqloom.agents.pie import Pie, PieAsk
 from mqloom.agents.press import generality
+from mqloom.agents.settings import Level
+from mqloom.agents.settings import Name as ClusterName
 from mqloom.core.errors import FilterError, RemoteError, TopicError
 from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.filter import Scalar
+from mqloom.core.filter.text import literal_text
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
-from mqloom.core.load import BalanceState, Metric
+from mqloom.core.load import BalanceState, Load, Metric
 from mqloom.core.subscription import Subscription
 
 PART_BYTES_MAX: Final = 48 * 1024
@@ -66,6 +76,8 @@ class Request(Struct, frozen=True, tag="request", kw_only=True):
     is_overload: bool = False
     is_advice: bool = False
     """Nobody will be moved: the sender only says what it would do."""
+    cluster: ClusterName = ""
+    """The sender's, between clusters."""
 
 
 class Reply(Struct, frozen=True, tag="reply", kw_only=True):
@@ -80,6 +92,8 @@ class Reply(Struct, frozen=True, tag="reply", kw_only=True):
     parts: Annotated[int, Meta(ge=1, le=PARTS_MAX)] = 1
     left_out: Annotated[int, Meta(ge=0)] = 0
     """Subscriptions of the covering set that are in no part."""
+    cluster: ClusterName = ""
+    """The sender's, between clusters."""
 
     @property
     def is_accepted(self) -> bool:
@@ -123,26 +137,52 @@ class Ended(Struct, frozen=True, tag="ended", kw_only=True):
     session: Name
 
 
+class Settled(Struct, frozen=True, tag="settled", kw_only=True):
+    """The accepting broker has stabilised since the session, and this is its load now."""
+
+    session: Name
+    load: Load
+
+
+class Help(Struct, frozen=True, tag="help", kw_only=True):
+    """An edge that is N/A finds nobody in its cluster: a global load balancing request (3.3.3)."""
+
+    cluster: ClusterName
+
+
+class Hear(Struct, frozen=True, tag="hear", kw_only=True):
+    """A head tells its edges to hear the local PIE of another cluster too, for so long; 0: no longer (3.4.1)."""
+
+    session: Name
+    cluster: ClusterName
+    other: ClusterName
+    lease_s: Annotated[float, Meta(ge=0, le=3_600)]
+
+
 Mediation = Request | Reply | Keep | Kept | Done | Cancel | Ended
 Farewell = Done | Cancel
+Said = Mediation | Settled | Help | Hear | Pie | PieAsk
+"""All that load agents say to each other."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Mediation)
+_decoder = msgspec.msgpack.Decoder(Said)
 
 
-def encode(message: Mediation) -> bytes:
+def encode(message: Said) -> bytes:
     """Return the body of a control publication."""
     return _encoder.encode(message)
 
 
-def decode(body: bytes) -> Mediation:
+def decode(body: bytes) -> Said:
     """Return what a body says; raises RemoteError."""
     try:
-        message: Mediation = _decoder.decode(body)
+        message: Said = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"no message of a session: {error}") from error
+        raise RemoteError(f"no message of a load agent: {error}") from error
     if isinstance(message, Reply) and message.estimate is not None and not _is_sound(message.estimate):
         raise RemoteError(f"an estimate that is no number: {message.estimate}")
+    if isinstance(message, Settled) and not is_sound(message.load):
+        raise RemoteError(f"a load that nobody can have measured: {message.load}")
     return message
 
 
@@ -151,15 +191,24 @@ def _is_sound(estimate: BrokerEstimate) -> bool:
     return all(math.isfinite(number) for number in numbers)
 
 
-def subject_to(level: Literal["local", "global"], partner: GatewayId) -> Mapping[str, Scalar]:
+def subject_to(level: Level, partner: GatewayId) -> Mapping[str, Scalar]:
     """Return the subject of what is for one agent alone."""
     return {"class": SESSION_CLASS, "level": level, "to": partner}
 
 
 def want_of(gateway: GatewayId) -> str:
     """Return the filter of everything that is for this agent alone."""
-    quoted = gateway.replace("'", "''")
-    return f"class = '{SESSION_CLASS}' AND to = '{quoted}'"
+    return f"class = '{SESSION_CLASS}' AND to = {literal_text(gateway)}"
+
+
+def subject_in(message: Help | Hear) -> Mapping[str, Scalar]:
+    """Return the subject of what is for the head of a cluster (Help), or for its edges (Hear)."""
+    return {"class": "HELP" if isinstance(message, Help) else "HEAR", "cluster": message.cluster}
+
+
+def want_in(kind: Literal["HELP", "HEAR"], cluster: str) -> str:
+    """Return the filter of that."""
+    return f"class = '{kind}' AND cluster = {literal_text(cluster)}"
 
 
 def parts_of(covering: Sequence[Subscription]) -> tuple[list[tuple[Text, ...]], int]:

@@ -124,8 +124,9 @@ class Mediator:
     Everything returns what is new and what is to be sent. `deadline` says when `wake` must be called.
     """
 
-    def __init__(self, gateway: GatewayId, *, is_advice: bool = False) -> None:
+    def __init__(self, gateway: GatewayId, *, is_advice: bool = False, cluster: str = "") -> None:
         self._gateway = gateway
+        self._cluster = cluster
         self._is_advice = is_advice
         self.stage = Stage.FREE
         self._asking: _Asking | None = None
@@ -208,9 +209,12 @@ class Mediator:
             return [*self._give_up(self._asking, reason, now), *self._exhaust()]
         if self._session is None:
             return []
+        if self.stage is Stage.MOVING:
+            return self._end_unknown("cancelled", reason, now)
         if self.is_offloading:
             return self.cancel(reason, now)
-        return self._end("cancelled", None, now, reason=reason)
+        moved = UNKNOWN if self.stage is Stage.RECEIVING else 0
+        return self._end("cancelled", None, now, moved=moved, reason=reason)
 
     def receive(self, message: Mediation, sender: GatewayId, now: float, offer: Callable[[bool], Offer]) -> list[News]:
         """Take a message; `offer` is asked what we say to a request, and told whether it is only for advice."""
@@ -268,6 +272,7 @@ class Mediator:
             metric=candidate.metric,
             is_overload=candidate.is_overload,
             is_advice=self._is_advice,
+            cluster=self._cluster,
         )
         return Send(candidate.partner, request)
 
@@ -277,13 +282,12 @@ class Mediator:
             asking.again_at = now + RETRY_S
             return [self._request(asking)]
         why = f"no answer in {TRIES_MAX * RETRY_S:g} s"
-        return [*self._give_up(asking, why, now), *self._refuse(asking, why, now)]
+        return [*self._give_up(asking, why, now), *self._refuse(asking, Refused(asking.candidate, why, True), now)]
 
     def _give_up(self, asking: _Asking, why: str, now: float) -> list[News]:
         return self._say_farewell(asking.candidate.partner, Cancel(session=asking.session, reason=why), now)
 
-    def _refuse(self, asking: _Asking, why: str, now: float) -> list[News]:
-        refused = Refused(asking.candidate, why)
+    def _refuse(self, asking: _Asking, refused: Refused, now: float) -> list[News]:
         rest = asking.candidates[1:]
         if rest:
             self._step("refused")
@@ -301,7 +305,8 @@ class Mediator:
             return self._receive_stale_reply(reply, sender)
         if not reply.is_accepted:
             self._remember(reply.session, _Past(None, is_ours=True))
-            return self._refuse(asking, reply.refusal or f"is {reply.state.value}", now)
+            why = reply.refusal or f"is {reply.state.value}"
+            return self._refuse(asking, Refused(asking.candidate, why), now)
         if asking.parts and next(iter(asking.parts.values())).parts != reply.parts:
             asking.parts.clear()  # it was born again in between, and has another covering set
         asking.parts[reply.part] = reply
@@ -311,7 +316,7 @@ class Mediator:
         self._asking = None
         self._session = _Session(asking.session, sender, now, now + KEEP_S, now + LEASE_S)
         covering = [text for part in sorted(asking.parts) for text in asking.parts[part].covering]
-        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out)]
+        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out, reply.cluster)]
 
     def _receive_stale_reply(self, reply: Reply, sender: GatewayId) -> list[News]:
         """Let go of a partner that believes to be in session with us, and is not."""
@@ -352,12 +357,13 @@ class Mediator:
                 part=number,
                 parts=len(parts),
                 left_out=left_out,
+                cluster=self._cluster,
             )
             for number, part in enumerate(parts)
         ]
         self._session = _Session(request.session, sender, now, now, now + SESSION_S_MAX, replies)
         return [
-            Accepted(request.session, sender, request.metric),
+            Accepted(request.session, sender, request.metric, request.cluster),
             *(Send(sender, reply) for reply in replies),
         ]
 
@@ -423,14 +429,17 @@ class Mediator:
         if self.stage is Stage.GIVING and is_silent:
             return self.cancel(f"{session.partner} has said nothing for {LEASE_S:g} s", now, "silent")
         if now >= session.deadline:
-            return self._end_overdue(session, now)
+            reason = "it took too long"
+            if self.stage is Stage.GIVING:
+                return self.cancel(reason, now, "overdue")
+            return self._end_unknown("overdue", reason, now)
         return [self._keep(session, now)] if now >= session.keep_at else []
 
-    def _end_overdue(self, session: _Session, now: float) -> list[News]:
-        reason = "it took too long"
-        if self.stage is Stage.GIVING:
-            return self.cancel(reason, now, "overdue")
-        return self._end("overdue", Done(session=session.session, moved=UNKNOWN), now, moved=UNKNOWN, reason=reason)
+    def _end_unknown(self, how: How, reason: str, now: float) -> list[News]:
+        """End our session while clients are under way: nobody knows yet who will have moved."""
+        assert self._session is not None
+        farewell = Done(session=self._session.session, moved=UNKNOWN)
+        return self._end(how, farewell, now, moved=UNKNOWN, reason=reason)
 
     def _keep(self, session: _Session, now: float) -> Send:
         session.keep_at = now + KEEP_S

@@ -239,6 +239,11 @@ class PieBoard:
             del self._pies[broker]
         return [self._pies[broker][0] for broker in sorted(self._pies)]
 
+    @property
+    def relays(self) -> int:
+        """How many cluster-heads without edges are between us and the farthest that we hear."""
+        return max((len(pie.via) for pie, _ in self._pies.values()), default=0)
+
     def forget(self, broker: GatewayId) -> None:
         """Forget a broker: it is gone, or does not answer."""
         self._pies.pop(broker, None)

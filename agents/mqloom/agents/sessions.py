@@ -74,6 +74,8 @@ class Refused(NamedTuple):
 
     candidate: Candidate
     why: str
+    is_silent: bool = False
+    """It has not answered at all."""
 
 
 class NobodyFound(NamedTuple):
@@ -88,6 +90,8 @@ class Agreed(NamedTuple):
     estimate: BrokerEstimate | None
     covering: Sequence[Text]
     left_out: int
+    cluster: str = ""
+    """The partner's, between clusters."""
 
 
 class Accepted(NamedTuple):
@@ -96,6 +100,8 @@ class Accepted(NamedTuple):
     session: SessionId
     partner: GatewayId
     metric: Metric
+    cluster: str = ""
+    """The partner's, between clusters."""
 
 
 How = Literal["done", "cancelled", "silent", "overdue", "gone"]

@@ -33,7 +33,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, bytes], Receipt] = {}
-        self._holders: dict[int, tuple[Receipt, Deliver]] = {}
+        self._holders: dict[int, Receipt] = {}
         self._number = PACKET_IDS
 
     def __len__(self) -> int:
@@ -53,10 +53,10 @@ class Receipts:
         self._number += 1
         return self._number
 
-    def hold(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
+    def hold(self, receipt: Receipt, number: int) -> None:
         """The application will acknowledge this one."""
         receipt.held += 1
-        self._holders[number] = receipt, delivery
+        self._holders[number] = receipt
 
     def take_back(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
         """The application did not take this one after all: it is given out again."""
@@ -64,21 +64,13 @@ class Receipts:
         if self._holders.pop(number, None) is not None:
             receipt.held -= 1
 
-    def in_hand(self, number: int) -> tuple[Receipt, Deliver] | None:
-        """Return what the application is to acknowledge by this number, with its envelope."""
-        return self._holders.get(number)
-
     def release(self, number: int) -> Receipt | None:
         """The application has acknowledged one; return its envelope if that is done with now."""
-        found = self._holders.pop(number, None)
-        if found is None:
+        receipt = self._holders.pop(number, None)
+        if receipt is None:
             return None
-        found[0].held -= 1
-        return self.settled(found[0])
-
-    def is_all_but(self, receipt: Receipt) -> bool:
-        """Whether of all that has come before, and in this envelope was given out, nothing is still to be taken."""
-        return not receipt.held and all(each is receipt for each in self._open.values())
+        receipt.held -= 1
+        return self.settled(receipt)
 
     def settled(self, receipt: Receipt) -> Receipt | None:
         """Return an envelope if it is done with, and forget it then; it is returned once."""

@@ -1,0 +1,426 @@
+"""An edge: it tells its load, looks for those with less, and gives load to them or takes it (paper 000, figure 4).
+
+Whatever happens, `turn` is called afterwards, and does what is due: it keeps sessions, runs the detector, and lets
+`exchange` tell others. State is what the detector says; it is BUSY as long as the mediator has a session.
+"""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from mqloom.agents.averages import IDLE, Average, mean_load
+from mqloom.agents.decisions import Decision, Decisions
+from mqloom.agents.detector import Action, Detection, Detector
+from mqloom.agents.exchange import LocalExchange
+from mqloom.agents.fairness import Fairness
+from mqloom.agents.giving import GRACE_S, GaveUp, Giving, Ready
+from mqloom.agents.mediation import (
+    Hear,
+    Help,
+    Mediation,
+    Said,
+    SessionId,
+    Settled,
+    encode,
+    subject_in,
+    subject_to,
+    want_of,
+)
+from mqloom.agents.mediator import Mediator
+from mqloom.agents.peer import Peer
+from mqloom.agents.pie import Pie, PieAsk
+from mqloom.agents.sessions import (
+    Accepted,
+    Agreed,
+    CameLate,
+    Candidate,
+    News,
+    NobodyFound,
+    Offer,
+    Refused,
+    Send,
+    SessionOver,
+)
+from mqloom.agents.settings import BalanceSettings
+from mqloom.agents.states import BUSY, STABILIZING
+from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.load import BalanceState, Load, Metric
+from mqloom.gateway.agent_interfaces import (
+    AgentEffect,
+    AgentLog,
+    AgentView,
+    ClientsMoved,
+    Computed,
+    MoveClients,
+    ProfileTaken,
+    PublishControl,
+)
+
+RECENT_WINDOWS: Final = 3
+"""Windows of the meters whose mean an estimate starts from."""
+
+BUSY_S: Final = 60.0
+"""For how long the detector takes a session to last, each time that it is told; the mediator ends it long before."""
+
+FRUITLESS_DETECTIONS: Final = 5
+"""Detections in which a partner is not asked again for what has brought nothing. The paper asks again each time, and a
+broker with two reasons, of which the larger difference cannot be helped, would never come to the other one."""
+
+
+class Edge:
+    """The load agent of a broker that is an edge."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        settings: BalanceSettings,
+        view: AgentView,
+        randomness: random.Random,
+        decisions: Decisions,
+        fairness: Fairness,
+        now: float,
+    ) -> None:
+        self._peer, self._settings, self._view = peer, settings, view
+        self._randomness, self._decisions, self._fairness = randomness, decisions, fairness
+        self._is_advice = settings.mode == "advise"
+        self._exchange = LocalExchange(peer, settings)
+        self._detector = Detector("local", settings, randomness, now)
+        self._mediator = Mediator(peer.gateway, is_advice=self._is_advice)
+        self._delays = DelayBuckets()
+        self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
+        self._load: Load | None = None
+        self._trying: Decision | None = None
+        self._giving: Giving | None = None
+        self._current: Decision | None = None
+        self._were_here: frozenset[ClientId] = frozenset()
+        self._settling: tuple[Decision, Average] | None = None
+        self._fruitless: dict[tuple[GatewayId, Metric], float] = {}
+        self._is_far = False
+
+    # what others may know.
+
+    @property
+    def state(self) -> BalanceState:
+        """How we stand."""
+        return self._detector.state
+
+    @property
+    def load(self) -> Load | None:
+        """What was measured last."""
+        return self._load
+
+    @property
+    def mediator(self) -> Mediator:
+        """Our sessions."""
+        return self._mediator
+
+    def others(self, now: float) -> list[Pie]:
+        """Return what those say whom we could balance with."""
+        return self._exchange.others(now)
+
+    @property
+    def wheres(self) -> list[str]:
+        """What we want to hear."""
+        return [want_of(self._peer.gateway), *self._exchange.wheres]
+
+    @property
+    def hops(self) -> int:
+        """From how far away: from another cluster as long as there is business with one."""
+        return self._peer.session_hops if self._exchange.is_hearing or self._is_far else self._peer.local_hops
+
+    @property
+    def next_at(self) -> float:
+        """When to call `turn` at the latest."""
+        times = [self._exchange.next_at, self._mediator.deadline]
+        if self._mediator.is_free:
+            times.append(self._detector.next_at)
+        return min(at for at in times if at is not None)
+
+    # events.
+
+    def sampled(self, load: Load, now: float) -> list[AgentEffect]:
+        """A window of the meters has ended."""
+        self._load = load
+        self._recent.append(load)
+        self._exchange.sampled(load)
+        if load.input_rate > 0:  # else nothing was matched, and there is no delay
+            self._delays.observe(load.subscriptions, load.delay_s)
+        self._detector.sampled(load, now)
+        if self._settling is not None:
+            decision, average = self._settling
+            assert decision.ended_at is not None
+            if now >= decision.ended_at + self._settings.window_s:  # not of before and after in one
+                average.add(load)
+        return self.turn(now)
+
+    def received(self, message: Said, origin: GatewayId, now: float) -> list[AgentEffect]:
+        """Another agent has said something."""
+        effects: list[AgentEffect] = []
+        match message:
+            case Pie():
+                self._exchange.took(message, origin, now)
+            case PieAsk():
+                self._exchange.asked(message)
+            case Hear():
+                effects += self._exchange.hear(message, now)
+            case Settled():
+                effects += self._settled(message, origin)
+            case Help():
+                pass  # for heads
+            case _:
+                effects += self._mediate(message, origin, now)
+        return [*effects, *self.turn(now)]
+
+    def answered(self, event: ProfileTaken | Computed | ClientsMoved, now: float) -> list[AgentEffect]:
+        """Something that we asked of our gateway has been done."""
+        if isinstance(event, ClientsMoved):
+            self._fairness.moved(event.moved, now)  # also if the session is over
+        giving = self._giving
+        if giving is None:
+            return self.turn(now)
+        effects: list[AgentEffect] = []
+        if isinstance(event, ClientsMoved):
+            if giving.is_end(event):
+                giving.decision.stayed = dict(event.stayed)
+                effects += self._tell(self._mediator.done(event.moved, len(event.stayed), now), now)
+            return [*effects, *self.turn(now)]
+        following = giving.take(event, lambda: self._ready(now))
+        if isinstance(following, GaveUp):
+            if following.is_failure:
+                effects.append(AgentLog("error", f"session {giving.session}: {following.reason}"))
+            effects += self._tell(self._mediator.cancel(following.reason, now), now)
+        elif following is not None:
+            if isinstance(following, MoveClients):
+                self._fairness.ordered(len(following.clients), now)
+                deadline = now + following.timeout_s + GRACE_S
+                effects += self._tell(self._mediator.moving(deadline, now), now)
+            effects.append(following)
+        return [*effects, *self.turn(now)]
+
+    def leave(self, reason: str, now: float) -> list[AgentEffect]:
+        """End everything: we are no edge any more."""
+        return self._tell(self._mediator.abandon(reason, now), now)
+
+    def turn(self, now: float) -> list[AgentEffect]:
+        """Do what is due."""
+        effects = self._tell(self._mediator.wake(now), now)
+        if self._mediator.session is not None:
+            self._detector.began(now, now + BUSY_S)
+        elif self._detector.state is BUSY:  # cannot be, but BUSY for nothing would be worse than wrong
+            self._detector.ended(now, changed=False)
+        self._detector.advance(now)
+        if self._is_far and self._mediator.deadline is None:
+            self._is_far = False
+        effects += self._settle(now)
+        if self._mediator.is_free and self._detector.is_due(now):
+            effects += self._detect(now)
+        return [*effects, *self._exchange.turn(self._detector.state, now)]
+
+    # detection (3.3.3).
+
+    def _detect(self, now: float) -> list[AgentEffect]:
+        load = self._detector.average or self._load
+        others = self.others(now)
+        if load is None:
+            # Nothing was measured yet, so that nothing can be decided; the detector is told to look again later.
+            self._detector.detect(IDLE, (), now)
+            return []
+        detection = self._detector.detect(load, others, now)
+        effects: list[AgentEffect] = []
+        actions = self._worthwhile(detection.actions, now)
+        is_helpless = not actions and any(action.is_overload for action in detection.actions)
+        if detection.asks_globally or is_helpless:
+            effects += self._ask_for_help()
+        if actions:
+            self._trying = self._decide(detection, actions, load, others, now)
+            effects += self._tell(self._mediator.ask([_candidate(action) for action in actions], now), now)
+        return effects
+
+    def _worthwhile(self, actions: Sequence[Action], now: float) -> list[Action]:
+        """Return each partner's best action that has not just brought nothing."""
+        for key in [key for key, until in self._fruitless.items() if until <= now]:
+            del self._fruitless[key]
+        best: dict[GatewayId, Action] = {}
+        for action in actions:
+            if (action.partner, action.metric) not in self._fruitless:
+                best.setdefault(action.partner, action)
+        return list(best.values())
+
+    def _decide(
+        self, detection: Detection, actions: Sequence[Action], load: Load, others: Sequence[Pie], now: float
+    ) -> Decision:
+        decision = Decision(
+            level="local",
+            is_offloading=True,
+            began_at=now,
+            is_overload=actions[0].is_overload,
+            is_advice=self._is_advice,
+            why=detection.text,
+            own=load,
+            seen=tuple(others),
+            actions=tuple(actions),
+        )
+        return self._decisions.add(decision)
+
+    def _ask_for_help(self) -> list[AgentEffect]:
+        message = Help(cluster=self._peer.cluster)
+        return [PublishControl(encode(message), self._peer.local_hops, subject_in(message))]
+
+    # sessions (3.4.1).
+
+    def _mediate(self, message: Mediation, origin: GatewayId, now: float) -> list[AgentEffect]:
+        return self._tell(self._mediator.receive(message, origin, now, self._offer), now)
+
+    def _offer(self, is_advice: bool) -> Offer:
+        state = self._detector.state
+        if self._is_advice and not is_advice:
+            return Offer(state, "it only says what it would do (mode advise), and takes nobody")
+        estimate = self._estimate()
+        if estimate is None:
+            return Offer(state, "it has not measured its load yet")
+        covering = self._view.covering_set() if state is BalanceState.OK else ()
+        return Offer(state, "", estimate, covering)
+
+    def _estimate(self) -> BrokerEstimate | None:
+        load = mean_load(self._recent) if self._recent else self._load
+        if load is None:
+            return None
+        return estimate_of(load, self._delays.model() or DelayModel(0.0, load.delay_s))
+
+    def _ready(self, now: float) -> Ready:
+        estimate = self._estimate()
+        assert estimate is not None, "a session without load"
+        wishes = {client: dict(wanted) for client, wanted in self._view.wishes().items()}
+        movable = self._fairness.rested([each for each in self._view.movable() if each in wishes], now)
+        own_randomness = random.Random(self._randomness.getrandbits(64))  # noqa: S311  (of another thread; no secret)
+        return Ready(estimate, wishes, movable, self._fairness.left(now), own_randomness)
+
+    def _tell(self, news: Sequence[News], now: float) -> list[AgentEffect]:
+        effects: list[AgentEffect] = []
+        for each in news:
+            match each:
+                case Send(partner, message):
+                    effects.append(self._to(partner, message))
+                case Refused():
+                    self._refused(each)
+                case NobodyFound():
+                    effects += self._found_nobody(now)
+                case Agreed():
+                    effects += self._agreed(each, now)
+                case Accepted():
+                    self._accepted(each, now)
+                case SessionOver():
+                    effects += self._over(each, now)
+                case CameLate():
+                    self._came_late(each)
+        return effects
+
+    def _refused(self, refused: Refused) -> None:
+        candidate = refused.candidate
+        if self._trying is not None:
+            self._trying.answers[candidate.partner, candidate.metric] = refused.why
+        if refused.is_silent:
+            self._exchange.forget(candidate.partner)
+
+    def _came_late(self, late: CameLate) -> None:
+        decision = self._decisions.find(late.session)
+        if decision is not None:
+            decision.moved = late.moved
+
+    def _to(self, partner: GatewayId, message: Said) -> PublishControl:
+        # It goes only where it is asked for, so many hops cost nothing.
+        return PublishControl(encode(message), self._peer.session_hops, subject_to("local", partner))
+
+    def _found_nobody(self, now: float) -> list[AgentEffect]:
+        decision, self._trying = self._trying, None
+        if decision is None:
+            return []
+        decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
+        effects: list[AgentEffect] = [AgentLog("info", decision.summary())]
+        if decision.is_overload:  # 3.3.3: nobody of the cluster is OK, as it turned out
+            effects += self._ask_for_help()
+        return effects
+
+    def _agreed(self, agreed: Agreed, now: float) -> list[AgentEffect]:
+        decision, self._trying = self._trying, None
+        assert decision is not None
+        candidate = agreed.candidate
+        decision.session, decision.partner, decision.metric = agreed.session, candidate.partner, candidate.metric
+        decision.is_overload, decision.covering_left_out = candidate.is_overload, agreed.left_out
+        decision.answers[candidate.partner, candidate.metric] = "agreed"
+        self._begin(decision, now)
+        name = self._settings.offload_kind(candidate.metric)
+        kind = self._view.offload(name)
+        self._current = decision
+        if kind is None or agreed.estimate is None:
+            problem = f"no plugin offers offload {name!r}" if kind is None else "the partner did not tell its load"
+            return [AgentLog("error", problem), *self._tell(self._mediator.cancel(problem, now), now)]
+        self._giving = Giving(agreed, kind, self._settings, decision)
+        self._mediator.extend(now + self._giving.deadline_s)
+        return [self._giving.begin()]
+
+    def _accepted(self, accepted: Accepted, now: float) -> None:
+        decision = Decision(
+            level="local",
+            is_offloading=False,
+            began_at=now,
+            session=accepted.session,
+            partner=accepted.partner,
+            metric=accepted.metric,
+            is_advice=self._is_advice,
+            own=self._load,
+        )
+        self._were_here = frozenset(self._view.wishes())
+        self._current = self._decisions.add(decision)
+        self._begin(decision, now)
+
+    def _begin(self, decision: Decision, now: float) -> None:
+        self._settling = None  # another session: what came of the last one will not be seen
+        self._is_far = self._is_far or self._exchange.is_hearing
+        self._detector.began(now, now + BUSY_S)
+
+    def _over(self, over: SessionOver, now: float) -> list[AgentEffect]:
+        decision, self._giving, self._current = self._current, None, None
+        assert decision is not None
+        decision.over(over, now)
+        changed = over.moved != 0
+        self._detector.ended(now, changed)
+        if not over.is_offloading:
+            # Who was not here before has come, also if nobody could say who it is.
+            came = [client for client in self._view.wishes() if client not in self._were_here] if changed else []
+            self._fairness.moved([*came, *over.clients], now)
+            self._were_here = frozenset()
+        elif not changed and decision.metric is not None:
+            until = now + FRUITLESS_DETECTIONS * self._settings.local_detect_max_s
+            self._fruitless[over.partner, decision.metric] = until
+        if changed:
+            self._recent.clear()  # what was measured before is no longer so
+            self._settling = decision, Average()
+        return [AgentLog("info", decision.summary())]
+
+    # what came of it (6.3.6).
+
+    def _settle(self, now: float) -> list[AgentEffect]:
+        if self._settling is None or self._detector.state in (STABILIZING, BUSY):
+            return []
+        (decision, average), self._settling = self._settling, None
+        decision.observed = average.load
+        if decision.observed is None or decision.partner is None:
+            return []
+        if not decision.is_offloading:
+            message = Settled(session=SessionId(decision.session), load=decision.observed)
+            return [self._to(decision.partner, message)]
+        return [AgentLog("info", decision.outcome_text())] if decision.observed_partner is not None else []
+
+    def _settled(self, message: Settled, origin: GatewayId) -> list[AgentEffect]:
+        decision = self._decisions.find(message.session)
+        if decision is None or not decision.is_offloading or decision.partner != origin or decision.observed_partner:
+            return []
+        decision.observed_partner = message.load
+        return [AgentLog("info", decision.outcome_text())] if decision.observed is not None else []
+
+
+def _candidate(action: Action) -> Candidate:
+    return Candidate(action.partner, action.metric, action.is_overload)

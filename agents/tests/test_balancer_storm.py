@@ -1,0 +1,56 @@
+"""Load agents on a network that loses, doubles, delays and reorders, and gateways that die or never answer."""
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from mqloom.agents.edge import Edge
+from mqloom.agents.giving import COMPUTE_S_MAX, GRACE_S, MOVE_S_MAX
+from mqloom.agents.mediator import LEASE_S
+from mqloom.lab.agents_world import ON, AgentsWorld, Weather
+
+STAR = [("head", "a"), ("head", "b"), ("head", "c")]
+CHAIN = [("h1", "a"), ("h1", "b"), ("h1", "h2"), ("h2", "c"), ("h2", "d")]
+
+BUSY_S_MAX = ON.press_timeout_s + GRACE_S + 2 * COMPUTE_S_MAX + MOVE_S_MAX + LEASE_S
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([STAR, CHAIN, [("a", "b")]]),
+    st.builds(Weather, st.floats(0, 0.7), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.03), st.floats(0, 0.2)),
+)
+def test_whatever_is_lost_late_doubled_or_dead_nobody_is_busy_for_ever(
+    seed: int, links: list[tuple[str, str]], weather: Weather
+) -> None:
+    note(f"seed {seed}")
+    world = AgentsWorld(links, {"a": 60}, seed=seed, weather=weather, storm_s=400.0)
+    world.run(1_000.0)
+    assert sum(world.numbers().values()) == 60
+    assert world.longest_busy_s <= BUSY_S_MAX
+    # Sessions that are still there have begun in fair weather, and have two sides that know of each other.
+    for broker in world.brokers.values():
+        assert broker.agent.part is not None
+        mediator = broker.agent.part.mediator
+        if mediator.session is not None and mediator.partner is not None:
+            partner = world.agent_of(mediator.partner).part
+            assert partner is not None
+            assert partner.mediator.session in (mediator.session, None)
+    loads = [broker.load().output_ratio for broker in world.brokers.values() if isinstance(broker.agent.part, Edge)]
+    assert max(loads) < 0.6 or len(loads) == 1  # it has balanced in spite of all, or since
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_sides_tell_the_same_of_a_session(seed: int) -> None:
+    world = AgentsWorld(STAR, {"a": 80}, seed=seed)
+    world.run(800.0)
+    known = 0
+    for broker in world.brokers.values():
+        for decision in broker.agent.decisions.last():
+            if decision.is_offloading and decision.partner is not None and decision.level == "local":
+                taken = world.agent_of(decision.partner).decisions.find(decision.session)
+                assert taken is not None
+                assert (taken.outcome, taken.moved) == (decision.outcome, decision.moved)
+                known += 1
+    assert known
