@@ -132,6 +132,10 @@ BROKEN = {
         changed("port = 1885", "host = 'rome..example'"),
         "brokers#3.host: 'rome..example' is no host: write its name or address alone, and the port in `port`",
     ),
+    "a limit that serves nobody": (
+        changed("port = 1885", "port = 1885\noutput_bytes_s_max = 20"),
+        "brokers#3.output_bytes_s_max: 20 bytes a second serve nobody: at least 1,000, or 0 for no limit",
+    ),
     "a word that is none of those it can be": (
         changed("port = 1885", "port = 1885\nclient_tls = 'maybe'"),
         "brokers#3.client_tls: there is no 'maybe'; it is one of 'same', 'on', 'off'",

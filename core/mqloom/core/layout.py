@@ -51,6 +51,11 @@ def is_out(client: ClientId, topic: str) -> bool:
     return prefix.endswith("/out") and root == ROOT and bool(gateway) and name == encode_id(client)
 
 
+def for_clients(gateway: GatewayId) -> tuple[str, str]:
+    """Return what the topics begin with on which a gateway's own clients receive something from it."""
+    return f"{_of(gateway)}/out/", f"{_of(gateway)}/ctl/"
+
+
 def control(gateway: GatewayId, client: ClientId) -> str:
     """Return the topic on which a gateway answers a client."""
     return f"{_of(gateway)}/ctl/{encode_id(client)}"

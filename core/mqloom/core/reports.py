@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayName, Number
 from mqloom.core.limits import REPORT_BYTES_MAX, REPORT_COUNTS_MAX, REPORT_LINKS_MAX
+from mqloom.core.load import Load
 
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -52,6 +53,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Whether all clients are sent away: see `mqloom drain`."""
     subscriptions_here: Number = 0
     subscriptions_elsewhere: Number = 0
+    load: Load | None = None
+    """Of the last window of the meters; None: none has ended yet."""
     counts: Annotated[dict[str, Number], Meta(max_length=REPORT_COUNTS_MAX)] = {}
     """Counters that are not zero, `name` or `name.reason`."""
     counts_left_out: Number = 0

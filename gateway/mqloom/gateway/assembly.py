@@ -65,7 +65,11 @@ class Assembly:
             configuration.federation.data,
             self._sink,
             ObservationPlan(
-                configuration.federation.telemetry_s, MetricsAddress(broker.metrics_host, broker.metrics_port)
+                configuration.federation.telemetry_s,
+                MetricsAddress(broker.metrics_host, broker.metrics_port),
+                configuration.federation.load_window_s,
+                broker.output_bytes_s_max,
+                broker.memory_bytes_max,
             ),
         )
 

@@ -35,6 +35,7 @@ class FederationTable(Struct, frozen=True, kw_only=True):
     payload_bytes_max: Annotated[int, Meta(ge=1, le=PAYLOAD_BYTES_MAX)] = PAYLOAD_BYTES_MAX
     telemetry_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     key_file: str = ""
+    load_window_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
 
 
 class CodecTable(Struct, frozen=True, kw_only=True):
@@ -72,6 +73,8 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     client_host: Annotated[str, Meta(max_length=HOST_LENGTH_MAX)] = ""
     client_port: PortOrNone = 0
     client_tls: Literal["same", "on", "off"] = "same"
+    output_bytes_s_max: Annotated[int, Meta(ge=0)] = 0
+    memory_bytes_max: Annotated[int, Meta(ge=0)] = 0
 
     def for_clients(self) -> RosterBroker:
         """Where clients that are moved here find this broker."""

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqloom.core.errors import ConfigurationError, FilterError, LocalError, PluginError, TopicError
 from mqloom.core.ids import GatewayId
@@ -29,6 +29,9 @@ from mqloom.gateway.key_file import is_open_to_others, read_keys
 from mqloom.gateway.manager import Manager
 from mqloom.gateway.plugin_loading import find_plugins, load_manager
 from mqloom.gateway.tables import nearest
+
+OUTPUT_BYTES_S_MIN: Final = 1_000
+"""A smaller limit on what clients get is a mistake: it is in bytes a second."""
 
 
 class Federation(NamedTuple):
@@ -201,6 +204,9 @@ def _broker_problems(draft: Draft) -> Iterator[str]:
             yield from _federate_problems(draft, f"{place}.federate#{number}", topics)
         if not sound:  # a default in the place of a mistake would lead to wrong conclusions
             continue
+        if 0 < broker.output_bytes_s_max < OUTPUT_BYTES_S_MIN:
+            text = f"{broker.output_bytes_s_max:g} bytes a second serve nobody: at least {OUTPUT_BYTES_S_MIN:,}, or 0"
+            yield f"{place}.output_bytes_s_max: {text} for no limit"
         yield from _login_problems(place, broker)
         yield from _tls_problems(draft, place, broker)
         address = (broker.host.lower(), broker.port)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from mqloom.core.counters import COUNTERS, REASONS
+from mqloom.core.load import Load
 from mqloom.core.reports import Report, ReportedLink
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -63,6 +64,7 @@ def families(report: Report, version: str, *, is_served: bool, process: Process)
             "subscriptions known: of its own clients (here), of other gateways' (elsewhere)",
             (((("of", "here"),), report.subscriptions_here), ((("of", "elsewhere"),), report.subscriptions_elsewhere)),
         ),
+        *_loads(report.load),
         *_links(report),
         *_counters(report.counts),
         Family("process_cpu_seconds_total", "counter", "user and system CPU time", (((), process.cpu_s),)),
@@ -78,6 +80,18 @@ def families(report: Report, version: str, *, is_served: bool, process: Process)
 
 def _gauge(name: str, meaning: str, value: float, *labels: tuple[str, str]) -> Family:
     return Family(name, "gauge", meaning, ((labels, value),))
+
+
+def _loads(load: Load | None) -> Iterable[Family]:
+    if load is None:
+        return
+    yield _gauge("mqloom_load_input_ratio", "input utilisation in the last window; 1 is full", load.input_ratio)
+    yield _gauge("mqloom_load_matching_delay_seconds", "time spent on one publication", load.delay_s)
+    yield _gauge("mqloom_load_output_ratio", "output utilisation in the last window; 1 is full", load.output_ratio)
+    yield _gauge("mqloom_load_input_publications_per_second", "publications that came in", load.input_rate)
+    yield _gauge("mqloom_load_output_bytes_per_second", "bytes sent to its own clients", load.output_bytes_s)
+    yield _gauge("mqloom_load_cpu_ratio", "of one processor, by the gateway's process", load.cpu_ratio)
+    yield _gauge("mqloom_load_memory_ratio", "of memory_bytes_max, or of the machine's", load.memory_ratio)
 
 
 def _links(report: Report) -> Iterable[Family]:

@@ -454,6 +454,11 @@ class Node:
         """Return how each link stands."""
         return {neighbour: link.state for neighbour, link in self._links.items()}
 
+    @property
+    def subscriptions(self) -> int:
+        """How many subscriptions stand in the matcher."""
+        return len(self._routes)
+
     def subscription_counts(self) -> tuple[int, int]:
         """Return how many subscriptions are known: of our own clients, and of other gateways."""
         here = self._routes.here()

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import REPORT_COUNTS_MAX, REPORT_LINKS_MAX
+from mqloom.core.load import Load
 from mqloom.core.reports import Report, ReportedLink
 from mqloom.gateway.holdings import Look, Progress
 from mqloom.gateway.links import LinkState
@@ -65,7 +66,7 @@ class Reporting:
         if len(self._looks) > LOOKS_MAX:
             self._looks = deque(list(self._looks)[::2])
 
-    def report(self, look: Look, counts: Mapping[str, int], now: float) -> Report:
+    def report(self, look: Look, counts: Mapping[str, int], now: float, load: Load | None = None) -> Report:
         """Return the report of a look that was noted."""
         names = sorted(self._links, key=lambda name: self._links[name][0] is None)  # soft ones last; else as they came
         listed = sorted(counts.items())
@@ -84,6 +85,7 @@ class Reporting:
             draining=look.is_draining,
             subscriptions_here=look.subscriptions_here,
             subscriptions_elsewhere=look.subscriptions_elsewhere,
+            load=load,
             counts=dict(listed[:REPORT_COUNTS_MAX]),
             counts_left_out=max(0, len(listed) - REPORT_COUNTS_MAX),
         )

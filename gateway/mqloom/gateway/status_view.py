@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from mqloom.core.counters import is_failure
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
+from mqloom.core.load import Load
 from mqloom.core.records import Status
 from mqloom.core.reports import Report, decode_report
 from mqloom.gateway.status_reading import running_status
 
 GATEWAYS: Final = ("GATEWAY", "VERSION", "RUNS FOR", "CLIENTS", "SUBSCRIPTIONS", "HELD", "INTAKE", "DELIVERIES", "LAG")
+LOADS: Final = ("GATEWAY", "INPUT", "DELAY", "OUTPUT", "CPU", "MEMORY", "IN", "OUT")
 LINKS: Final = ("FROM", "TO", "KIND", "STATE", "FOR", "WAITING", "PARKED")
 FAILURES: Final = ("GATEWAY", "COUNTER", "REASON", "COUNT")
 
@@ -77,6 +81,7 @@ def as_rows(name: str, overview: Overview) -> dict[str, object]:
                 "draining": report.draining,
                 "subscriptions_here": report.subscriptions_here,
                 "subscriptions_elsewhere": report.subscriptions_elsewhere,
+                "load": None if report.load is None else msgspec.structs.asdict(report.load),
             }
             for gateway, (status, report) in overview.gateways.items()
         ],
@@ -115,6 +120,9 @@ def as_tables(name: str, overview: Overview) -> str:
             row = (gateway, link.gateway, link.kind, link.state, _span(report.at - link.since))
             links.append((*row, f"{link.waiting:,}", f"{link.parked:,}"))
     parts = [_aligned(gateways, 2)]
+    loads = [LOADS, *(_load(name, each.report.load) for name, each in overview.gateways.items() if each.report.load)]
+    if len(loads) > 1:
+        parts.append(_aligned(loads, 1))
     if len(links) > 1:
         parts.append(_aligned(links, 4))
     failures = [FAILURES, *_failures(overview)]
@@ -132,6 +140,13 @@ def as_tables(name: str, overview: Overview) -> str:
     if drained:
         parts.append(drained)
     return "\n\n".join(["\n".join(part) for part in parts] + [verdict])
+
+
+def _load(gateway: GatewayId, load: Load) -> tuple[str, ...]:
+    ratios = (f"{ratio:.0%}" for ratio in (load.output_ratio, load.cpu_ratio, load.memory_ratio))
+    delay = f"{load.delay_s * 1_000:,.2f} ms"
+    flow = f"{load.input_rate:,.1f}/s", f"{load.output_bytes_s:,.0f} B/s"
+    return (gateway, f"{load.input_ratio:.0%}", delay, *ratios, *flow)
 
 
 def _failures(overview: Overview) -> list[tuple[str, str, str, str]]:

@@ -37,13 +37,15 @@ from mqloom.core.effects import (
 )
 from mqloom.core.errors import BrokerError, RecordError
 from mqloom.core.events import (
+    AcksReceived,
     Event,
+    FramesReceived,
     InterestLearned,
     LocallyPublished,
-    LocallyRefused,
     Parked,
     ParkedReceived,
     PlaceRead,
+    PublishesReceived,
     RecordsRead,
     Started,
     Woke,
@@ -54,17 +56,23 @@ from mqloom.core.records import Status, decode_status, encode_status, is_of_earl
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.beside import Beside
 from mqloom.gateway.drivers.intake import IntakeDriver
-from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, Refused, Then
+from mqloom.gateway.drivers.metering import Metering
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
+from mqloom.gateway.drivers.outward import Outward
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
-from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of, is_kept
+from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
+from mqloom.gateway.meters import Meter
 from mqloom.gateway.node import Node
 from mqloom.gateway.reconfiguring import Reconfigured
 
 logger = logging.getLogger(__name__)
+
+DataEvent = PublishesReceived | FramesReceived | LocallyPublished | AcksReceived | ParkedReceived
+"""What the time of publications is spent on."""
 
 
 class Addresses(NamedTuple):
@@ -106,9 +114,7 @@ class GatewayDriver:
         self.ready = asyncio.Event()
         self._own: Connection | None = None
         self._intake: IntakeDriver | None = None
-        self._published: list[int] = []
         self._parks: dict[GatewayId, ParkDriver] = {}
-        self._parks_by_topic: dict[str, ParkDriver] = {}
         self._peers = Peers(
             gateway,
             addresses.of,
@@ -120,12 +126,28 @@ class GatewayDriver:
             self._connect,
         )
         self._beside = Beside(self._handle)
+        self._meter = Meter(self._loop.time(), observation.output_bytes_s_max)
+        self._outward = Outward(
+            gateway,
+            self._handle,
+            self._look_for_room,
+            partial(self._dropped, "local_publishes_dropped"),
+            self._meter,
+            observation.output_bytes_s_max,
+        )
+        self._metering = Metering(
+            self.node,
+            self._meter,
+            observation.memory_bytes_max,
+            lambda: self._outward.waiting_bytes,
+            self._is_crowded,
+            self._handle,
+        )
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
         here = PublishLocally(topic=layout.here(), payload=encode_status(self._status(alive=True)), qos=1, retain=True)
-        self._kept = {here.topic: here}
-        """What is retained on our broker, by topic: it may lose its store."""
+        self._outward.kept[here.topic] = here
         self._interest: InterestLearned | None = None
         self._status_at = 0.0
         self._correction: asyncio.TimerHandle | None = None
@@ -143,7 +165,8 @@ class GatewayDriver:
             if self._interest is not None:
                 self._handle(self._interest)
             outward = self._publish_report, self._is_served
-            async with Observer(self.node, self._epoch, self._sink, self._observation, *outward) as self._observer:
+            observer = Observer(self.node, self._epoch, self._sink, self._observation, self._metering, *outward)
+            async with observer as self._observer:
                 await self._ended
         finally:
             await self._close()
@@ -165,6 +188,7 @@ class GatewayDriver:
 
     def _open(self) -> None:
         self._own = self._connect(self._own_plan(), self._log)
+        self._outward.own = self._own
         self._own.open()
         self._intake = IntakeDriver(
             self._gateway,
@@ -177,6 +201,7 @@ class GatewayDriver:
             on_room=self._look_for_room,
             log=self._log,
         )
+        self._outward.intake = self._intake
 
     def _own_plan(self) -> ConnectionPlan:
         return ConnectionPlan(
@@ -201,6 +226,7 @@ class GatewayDriver:
             self._own.publish(layout.report(self._gateway), data, 0, retain=True)
 
     async def _close(self) -> None:
+        self._outward.stop()
         for timer in filter(None, (self._timer, self._correction)):
             timer.cancel()
         if self._own is not None:
@@ -242,7 +268,7 @@ class GatewayDriver:
         for park in self._parks.values():
             park.create()
         self._say_status()
-        for effect in self._kept.values():
+        for effect in self._outward.kept.values():
             assert self._own is not None
             self._own.publish(effect.topic, effect.payload, effect.qos, retain=True)
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
@@ -270,7 +296,7 @@ class GatewayDriver:
                 self._has_place = True
                 if self._place:
                     topic = layout.place(self._gateway)
-                    self._kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
+                    self._outward.kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
                 self._handle(PlaceRead(data=self._place))
             self._handle(RecordsRead())
         elif not message.retain and self._correction is None:
@@ -347,16 +373,19 @@ class GatewayDriver:
             self._intake.connection.resume()
 
     def _is_crowded(self) -> bool:
-        if self._peers.are_crowded or (self._own is not None and self._own.is_crowded):
+        if self._peers.are_crowded or self._outward.is_crowded or (self._own is not None and self._own.is_crowded):
             return True
         return self._intake is not None and self._intake.connection.is_crowded
 
     def _handle(self, event: Event | Reconfigured) -> None:
         if self._ended.done():
             return
+        began = time.perf_counter()
         try:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
+            if isinstance(event, DataEvent):
+                self._meter.busy_s += time.perf_counter() - began
             if self._intake is not None and self._is_crowded():
                 self._intake.connection.pause()
         except Exception as error:  # our own mistake: end, and let whoever started us see it
@@ -367,7 +396,7 @@ class GatewayDriver:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case PublishLocally():
-                self._publish(effect)
+                self._outward.publish(effect)
             case SendFrame():
                 self._peers.send(effect)
             case SendAck():
@@ -400,7 +429,7 @@ class GatewayDriver:
                 self._connect,
                 after=self._discarding.pop(peer, None),
             )
-            self._parks[peer] = self._parks_by_topic[layout.park(self._gateway, peer)] = park
+            self._parks[peer] = self._outward.parks[layout.park(self._gateway, peer)] = park
             if self._is_served():
                 park.create()
         self._peers.open(peer)
@@ -409,7 +438,7 @@ class GatewayDriver:
         peer = effect.neighbour
         self._peers.close(peer)
         if effect.is_primary:
-            self._parks_by_topic.pop(layout.park(self._gateway, peer), None)
+            self._outward.parks.pop(layout.park(self._gateway, peer), None)
             park = self._parks.pop(peer, None)
             if park is None:
                 park = ParkDriver(self._address, self._gateway, peer, self._parked, self._log, self._connect)
@@ -440,48 +469,6 @@ class GatewayDriver:
             case ReleaseIntake():
                 self._intake.is_held = False
                 self._look_for_room()
-
-    def _publish(self, effect: PublishLocally) -> None:
-        assert self._own is not None
-        then = partial(self._took_over, effect.number) if effect.number else None
-        refused = partial(self._turned_down, effect.number) if effect.number else None
-        if effect.republished:
-            assert self._intake is not None
-            self._intake.republish(effect, then, refused)
-            return
-        if effect.retain and is_kept(self._gateway, effect.topic):
-            self._kept[effect.topic] = effect
-        park = self._parks_by_topic.get(effect.topic)
-        if park is None or then is None or refused is None:
-            self._publish_own(effect, then, refused)
-        else:
-            park.put(partial(self._publish_own, effect), then, refused)
-
-    def _publish_own(self, effect: PublishLocally, then: Then | None, refused: Refused | None) -> None:
-        assert self._own is not None
-        self._own.publish(
-            effect.topic,
-            effect.payload,
-            effect.qos,
-            retain=effect.retain,
-            content_type=effect.content_type,
-            user_properties=effect.user_properties,
-            then=then,
-            refused=refused,
-        )
-
-    def _turned_down(self, number: int, reason: str) -> None:
-        self._handle(LocallyRefused(number=number, reason=reason))
-
-    def _took_over(self, number: int) -> None:
-        """Gather what the broker acknowledges in one go into one event."""
-        self._published.append(number)
-        if len(self._published) == 1:
-            self._loop.call_soon(self._tell_published)
-
-    def _tell_published(self) -> None:
-        numbers, self._published = tuple(self._published), []
-        self._handle(LocallyPublished(numbers=numbers))
 
 
 async def wait_until_ready(driver: GatewayDriver, timeout_s: float) -> None:

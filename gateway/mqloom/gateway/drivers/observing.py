@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mqloom.core.limits import REPORT_EVERY_S, SAMPLE_EVERY_S
 from mqloom.core.reports import Report, encode_report
+from mqloom.gateway.drivers.metering import Metering
 from mqloom.gateway.drivers.metrics import MetricsAddress, MetricsServer, process_figures
 from mqloom.gateway.interfaces import CounterRecord
 from mqloom.gateway.metrics import render
@@ -26,6 +27,12 @@ class ObservationPlan(NamedTuple):
 
     telemetry_s: float
     metrics: MetricsAddress = MetricsAddress("127.0.0.1", 0)
+    load_window_s: float = 10.0
+    """How often the load is measured."""
+    output_bytes_s_max: float = 0.0
+    """What our own clients get at most, in bytes a second; 0: as much as there is."""
+    memory_bytes_max: int = 0
+    """What memory is measured against; 0: the machine's."""
 
 
 class Observer:
@@ -37,6 +44,7 @@ class Observer:
         epoch: int,
         sink: Sink,
         plan: ObservationPlan,
+        metering: Metering,
         publish: Callable[[bytes], None],
         is_served: Callable[[], bool],
     ) -> None:
@@ -44,6 +52,8 @@ class Observer:
         self._sink = sink
         self.telemetry_s = plan.telemetry_s
         self._is_served = is_served
+        self._load_window_s = plan.load_window_s
+        self._metering = metering
         self.metrics = MetricsServer(plan.metrics, self._page) if plan.metrics.port else None
         self._publish = publish
         self._reporting = Reporting(node.gateway, epoch, time.time())
@@ -52,7 +62,8 @@ class Observer:
     async def __aenter__(self) -> "Observer":
         if self.metrics is not None:
             await self.metrics.__aenter__()
-        self._tasks = [asyncio.create_task(self._telemetry()), asyncio.create_task(self._reports())]
+        works = (self._telemetry(), self._reports(), self._metering.run(self._load_window_s))
+        self._tasks = [asyncio.create_task(work) for work in works]
         return self
 
     async def __aexit__(
@@ -70,7 +81,7 @@ class Observer:
         now = time.time()
         look = self._node.look()
         self._reporting.note(look, now)
-        return self._reporting.report(look, self._node.counters.snapshot(), now)
+        return self._reporting.report(look, self._node.counters.snapshot(), now, self._metering.load)
 
     def _page(self) -> str:
         return render(self.look(), version("mqloom"), is_served=self._is_served(), process=process_figures())

@@ -1,0 +1,67 @@
+"""Feeds a gateway's meter with what only its process knows, and tells the node its load when a window has ended."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from mqloom.core.events import LoadMeasured
+from mqloom.core.load import Load
+from mqloom.gateway.drivers.metrics import process_figures
+from mqloom.gateway.meters import Figures, Meter
+from mqloom.gateway.node import Node
+
+
+class Metering:
+    """The meter of one gateway while it runs."""
+
+    def __init__(
+        self,
+        node: Node,
+        meter: Meter,
+        memory_bytes_max: int,
+        waiting_bytes: Callable[[], int],
+        is_crowded: Callable[[], bool],
+        handle: Callable[[LoadMeasured], None],
+    ) -> None:
+        self._node = node
+        self._meter = meter
+        self._memory_bytes_max = memory_bytes_max or machine_bytes()
+        self._waiting_bytes = waiting_bytes
+        self._is_crowded = is_crowded
+        self._handle = handle
+        self.load: Load | None = None
+        """Of the last window that has ended."""
+
+    async def run(self, window_s: float) -> None:
+        """Measure one window after the other, until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._meter.begin(self._figures(), loop.time())
+        while True:
+            await asyncio.sleep(window_s)
+            self.load = self._meter.sample(self._figures(), loop.time())
+            self._handle(LoadMeasured(load=self.load))
+
+    def _figures(self) -> Figures:
+        process, counters = process_figures(), self._node.counters
+        resident = process.resident_bytes or 0
+        return Figures(
+            publications=counters.total("publications_in") + counters.total("publications_received"),
+            subscriptions=self._node.subscriptions,
+            cpu_s=process.cpu_s,
+            memory_ratio=resident / self._memory_bytes_max if self._memory_bytes_max else 0.0,
+            waiting_bytes=self._waiting_bytes(),
+            is_crowded=self._is_crowded(),
+        )
+
+
+def machine_bytes() -> int:
+    """Return how much memory this process may use: the machine's, or less where a control group says so; 0: unknown."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no group, or "max"
+        return machine
