@@ -220,3 +220,11 @@ def test_a_broker_that_gets_a_second_neighbour_becomes_a_head_and_leaves_its_ses
     other = world.agent_of("b").part
     assert other is not None
     assert other.mediator.is_free
+
+
+def test_who_has_nobody_to_move_keeps_nobody_busy() -> None:
+    world = AgentsWorld([("a", "b")], {"a": 60})
+    world.brokers[GatewayId("a")].is_settled = True
+    world.run(300.0)
+    assert not world.counts["TakeProfile"]
+    assert any("none of our clients can be moved" in line for line in world.log)

@@ -7,7 +7,7 @@ Whatever happens, `turn` is called afterwards, and does what is due: it keeps se
 import random
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from mqloom.agents.averages import IDLE, Average, mean_load
 from mqloom.agents.decisions import Decision, Decisions
@@ -230,6 +230,8 @@ class Edge:
         detection = self._detector.detect(load, others, now)
         effects: list[AgentEffect] = []
         actions = self._worthwhile(detection.actions, now)
+        if actions and not self._movable(now):
+            return [*effects, *self._has_nobody_to_move(actions, now)]
         is_helpless = not actions and any(action.is_overload for action in detection.actions)
         if detection.asks_globally or is_helpless:
             effects += self._ask_for_help()
@@ -247,6 +249,22 @@ class Edge:
             if (action.partner, action.metric) not in self._fruitless:
                 best.setdefault(action.partner, action)
         return list(best.values())
+
+    def _movable(self, now: float) -> list[ClientId]:
+        return self._fairness.rested(self._view.movable(), now) if self._fairness.left(now) else []
+
+    def _has_nobody_to_move(self, actions: Sequence[Action], now: float) -> list[AgentEffect]:
+        """A session would end with nobody: do not keep another broker BUSY for that, and look again later."""
+        for action in actions:
+            self._bring_nothing(action.partner, action.metric, now, 1 if action.is_overload else FRUITLESS_DETECTIONS)
+        text = f"{actions[0].partner} has {actions[0].difference:.2f} less {actions[0].metric}, but none of our clients"
+        level: Literal["info", "warning"] = "warning" if actions[0].is_overload else "info"
+        return [AgentLog(level, f"{text} can be moved: they rest, are on their way, or are of a kind that cannot")]
+
+    def _bring_nothing(
+        self, partner: GatewayId, metric: Metric, now: float, detections: int = FRUITLESS_DETECTIONS
+    ) -> None:
+        self._fruitless[partner, metric] = now + detections * self._settings.local_detect_max_s
 
     def _decide(
         self, detection: Detection, actions: Sequence[Action], load: Load, others: Sequence[Pie], now: float
@@ -393,10 +411,10 @@ class Edge:
             self._fairness.moved([*came, *over.clients], now)
             self._were_here = frozenset()
         elif not changed and decision.metric is not None:
-            until = now + FRUITLESS_DETECTIONS * self._settings.local_detect_max_s
-            self._fruitless[over.partner, decision.metric] = until
+            self._bring_nothing(over.partner, decision.metric, now)
         if changed:
             self._recent.clear()  # what was measured before is no longer so
+            self._exchange.changed()
             self._settling = decision, Average()
         return [AgentLog("info", decision.summary())]
 

@@ -31,7 +31,7 @@ class LocalExchange:
         self._board = PieBoard("local", settings)
         self._publisher = PiePublisher("local", peer.gateway, peer.cluster, settings)
         self._adaptive = AdaptivePie("local", peer.gateway, peer.clusters, settings)
-        self._unpublished = Average()
+        self._period = Average(settings.pie_windows("local"))
         self._load: Load | None = None
         self._state: BalanceState | None = None
         self._hears: Hear | None = None
@@ -64,7 +64,7 @@ class LocalExchange:
     def sampled(self, load: Load) -> None:
         """A window of the meters has ended."""
         self._load = load
-        self._unpublished.add(load)
+        self._period.add(load)
 
     def took(self, pie: Pie, origin: GatewayId, now: float) -> None:
         """Somebody has told its load."""
@@ -74,6 +74,10 @@ class LocalExchange:
     def asked(self, ask: PieAsk) -> None:
         """Somebody has begun to hear us."""
         self._publisher.asked(ask)
+
+    def changed(self) -> None:
+        """Clients have come or gone: what was measured before is no longer so."""
+        self._period.take()
 
     def forget(self, broker: GatewayId) -> None:
         """Somebody does not answer."""
@@ -102,7 +106,7 @@ class LocalExchange:
         effects: list[AgentEffect] = []
         if self._hears is not None and now >= self._hears_until:
             effects += self._stop_hearing(now)
-        load = self._unpublished.load or self._load
+        load = self._period.load or self._load
         if load is None:
             return effects
         is_interval = now >= self._publisher.next_at or state != self._state
@@ -110,7 +114,6 @@ class LocalExchange:
         balanced = balanced_with(load, self.others(now), self._settings)
         pie = self._publisher.due(load, state, balanced, now, in_global_session=self.is_hearing)
         if pie is not None:
-            self._unpublished.take()
             self._adaptive.published(pie.load)
             effects.append(self._say(pie))
         return [*effects, *self._check_filters(now)] if is_interval else effects
@@ -124,7 +127,7 @@ class LocalExchange:
         return PublishControl(encode(message), hops, subject_of(message))
 
     def _check_filters(self, now: float) -> list[AgentEffect]:
-        load = self._unpublished.load or self._load
+        load = self._period.load or self._load
         if load is None:
             return []
         wanted = self._adaptive.check(load, self._state or BalanceState.OK, self.others(now))

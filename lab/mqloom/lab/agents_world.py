@@ -99,6 +99,8 @@ class AgentsBroker:
     hops: int = 0
     life: int = 0
     busy_since: float | None = None
+    is_settled: bool = False
+    """Nobody of its clients can be moved."""
 
     def neighbours(self) -> Sequence[GatewayId]:
         """AgentView."""
@@ -109,8 +111,8 @@ class AgentsBroker:
         return self.clients
 
     def movable(self) -> Collection[ClientId]:
-        """AgentView: everybody."""
-        return list(self.clients)
+        """AgentView: everybody, or nobody."""
+        return [] if self.is_settled else list(self.clients)
 
     def covering_set(self) -> Sequence[Subscription]:
         """AgentView: all want the same."""
