@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from importlib.metadata import version
 from typing import NamedTuple
 
 from mqloom.core import layout
@@ -35,7 +34,7 @@ from mqloom.core.effects import (
     SendFrame,
     WakeAt,
 )
-from mqloom.core.errors import BrokerError, RecordError
+from mqloom.core.errors import BrokerError
 from mqloom.core.events import (
     AcksReceived,
     Event,
@@ -51,8 +50,6 @@ from mqloom.core.events import (
     Woke,
 )
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import STATUS_EVERY_S
-from mqloom.core.records import Status, decode_status, encode_status, is_of_earlier_run
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.beside import Beside
 from mqloom.gateway.drivers.intake import IntakeDriver
@@ -61,6 +58,7 @@ from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
 from mqloom.gateway.drivers.outward import Outward
+from mqloom.gateway.drivers.own_status import OwnStatus
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of
@@ -108,6 +106,9 @@ class GatewayDriver:
         self._loop = asyncio.get_running_loop()
         self._epoch = time.time_ns() // 1_000_000
         self.node = build_node(self._epoch, self._loop.time())
+        self._status = OwnStatus(
+            gateway, self._epoch, self.node.sealing, addresses.own, self._write_retained, self._refuse, self._fail
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._started = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -119,7 +120,7 @@ class GatewayDriver:
             gateway,
             addresses.of,
             self._handle,
-            self._read_status,
+            self._status.read,
             partial(self._dropped, "link_frames_dropped"),
             self._look_for_room,
             self._log,
@@ -146,11 +147,9 @@ class GatewayDriver:
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
-        here = PublishLocally(topic=layout.here(), payload=encode_status(self._status(alive=True)), qos=1, retain=True)
+        here = PublishLocally(topic=layout.here(), payload=self._status.encoded(alive=True), qos=1, retain=True)
         self._outward.kept[here.topic] = here
         self._interest: InterestLearned | None = None
-        self._status_at = 0.0
-        self._correction: asyncio.TimerHandle | None = None
         self._observer: Observer | None = None
 
     async def run(self) -> None:
@@ -213,7 +212,7 @@ class GatewayDriver:
             on_up=self._own_up,
             on_down=lambda problem: None,
             on_broken=self._own_lost,
-            will=(layout.status(self._gateway), encode_status(self._status(alive=False))),
+            will=(layout.status(self._gateway), self._status.encoded(alive=False)),
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
         )
@@ -227,13 +226,13 @@ class GatewayDriver:
 
     async def _close(self) -> None:
         self._outward.stop()
-        for timer in filter(None, (self._timer, self._correction)):
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._status.rest()
         if self._own is not None:
-            status = encode_status(self._status(alive=False))
-            self._own.publish(layout.status(self._gateway), status, 1, retain=True)
+            self._write_retained(layout.status(self._gateway), self._status.encoded(alive=False))
             for topic in (layout.portrait(self._gateway), layout.report(self._gateway)):
-                self._own.publish(topic, b"", 1, retain=True)
+                self._write_retained(topic, b"")
         intake = None if self._intake is None else self._intake.connection
         connections = filter(None, (self._own, intake))
         for task in self._discarding.values():
@@ -246,18 +245,6 @@ class GatewayDriver:
         )
         await asyncio.gather(*self._discarding.values(), return_exceptions=True)
 
-    def _status(self, *, alive: bool) -> Status:
-        status = Status(alive=alive, gateway=self._gateway, version=version("mqloom"), epoch=self._epoch)
-        return status if self.node.sealing is None else self.node.sealing.signed(status)
-
-    def _read_status(self, topic: str, payload: bytes) -> Status | None:
-        try:
-            status = decode_status(payload)
-        except RecordError as error:
-            self._refuse("status", f"on {topic}: {error}")
-            return None
-        return status if self.node.sealing is None or self.node.sealing.believes(status) else None
-
     # ---- inward --------------------------------------------------------------------------------------------------
 
     def _own_lost(self) -> None:
@@ -267,10 +254,9 @@ class GatewayDriver:
     def _own_up(self) -> None:
         for park in self._parks.values():
             park.create()
-        self._say_status()
+        self._status.say()
         for effect in self._outward.kept.values():
-            assert self._own is not None
-            self._own.publish(effect.topic, effect.payload, effect.qos, retain=True)
+            self._write_retained(effect.topic, effect.payload)
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
             self._started = True
@@ -290,42 +276,24 @@ class GatewayDriver:
         self._handle(ParkedReceived(neighbour=neighbour, messages=tuple(parked)))
 
     def _own_status(self, message: Received) -> None:
-        """Our status came back to us: all records are read. If it is not what we said, say it again."""
-        if message.payload == encode_status(self._status(alive=True)):
-            if not self._has_place:
-                self._has_place = True
-                if self._place:
-                    topic = layout.place(self._gateway)
-                    self._outward.kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
-                self._handle(PlaceRead(data=self._place))
-            self._handle(RecordsRead())
-        elif not message.retain and self._correction is None:
-            ours = self._status(alive=False)  # our own last will, perhaps
-            if message.payload != encode_status(ours) and not is_of_earlier_run(message.payload, ours):
-                self._refuse("status", f"somebody else wrote {message.topic}: is there another gateway of our name?")
-            self._correction = self._loop.call_at(self._status_at + STATUS_EVERY_S, self._say_status)
-        elif message.retain:
-            self._compare_epochs(message.payload)
-
-    def _compare_epochs(self, payload: bytes) -> None:
-        """End if an earlier run of ours had a larger epoch: neighbours would take whatever we say for old."""
-        earlier = self._read_status(layout.status(self._gateway), payload) if payload else None
-        if earlier is None:
+        """Something came on our status topic; when it is our own, all records are read."""
+        if not self._status.came(message):
             return
-        if earlier.gateway == self._gateway and earlier.epoch > self._epoch and not self._ended.done():
-            problem = (
-                f"gateway {self._gateway} ran here before with epoch {earlier.epoch}, now it would be {self._epoch}: "
-                "the clock has gone back. Set it, or delete the retained message on " + layout.status(self._gateway)
-            )
-            self._ended.set_exception(BrokerError(f"{self._address.host}:{self._address.port}", problem))
+        if not self._has_place:
+            self._has_place = True
+            if self._place:
+                topic = layout.place(self._gateway)
+                self._outward.kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
+            self._handle(PlaceRead(data=self._place))
+        self._handle(RecordsRead())
 
-    def _say_status(self) -> None:
+    def _write_retained(self, topic: str, payload: bytes) -> None:
         assert self._own is not None
-        if self._correction is not None:
-            self._correction.cancel()
-            self._correction = None
-        self._status_at = self._loop.time()
-        self._own.publish(layout.status(self._gateway), encode_status(self._status(alive=True)), 1, retain=True)
+        self._own.publish(topic, payload, 1, retain=True)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def _received(self, batch: Sequence[Received]) -> None:
         """Hand a batch to the node in its order, joining what stands together."""
@@ -389,7 +357,7 @@ class GatewayDriver:
             if self._intake is not None and self._is_crowded():
                 self._intake.connection.pause()
         except Exception as error:  # our own mistake: end, and let whoever started us see it
-            self._ended.set_exception(error)
+            self._fail(error)
 
     # ---- outward -------------------------------------------------------------------------------------------------
 
