@@ -414,6 +414,9 @@ def test_the_covering_set_is_of_our_own_clients_whoever_is_near(neighbours: tupl
         office.hear(A, Announce(key(A, 1), "#", ""))
     assert office.agent.view is not None
     assert list(office.agent.view.covering_set()) == [Subscription.parse("a/#", "x > 1")]
+    office.record(ANN, {"high": ("a/#", "x > 5")})
+    if not neighbours:
+        assert list(office.agent.view.covering_set()) == [Subscription.parse("a/#", "x > 5")]
 
 
 def test_without_an_order_key_nobody_can_be_moved() -> None:

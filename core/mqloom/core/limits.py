@@ -68,9 +68,9 @@ PROFILE_SAMPLES_MAX: Final = 1_000
 PROFILE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Payload bytes of the samples of a profile; past that it ends with those that it has."""
 
-PROFILE_SLICE: Final = 1_000
-"""Subscriptions of a covering set that are tried on samples in one go, within some 2 ms; the rest waits for the next
-waking."""
+PROFILE_SLICE: Final = 200
+"""Subscriptions of a covering set that are tried on samples in one go, within a few ms even where filters are used for
+the first time; the rest waits for the next waking."""
 
 COMPUTATIONS_MAX: Final = 4
 """Computations of agents that are under way at a gateway; a further one is answered with a problem at once."""

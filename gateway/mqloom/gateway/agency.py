@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from mqloom.core.effects import Effect
 from mqloom.core.events import LoadMeasured, RanBeside
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.gateway.agent_interfaces import LoadSampled
+from mqloom.gateway.agent_interfaces import LoadSampled, SeeingAgent
 from mqloom.gateway.agent_view import GatewayView
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.errands import Errands
@@ -37,6 +37,8 @@ class Agency:
         journal: Journal,
     ) -> None:
         self._view = GatewayView(neighbours, routes, subscribers, migrations, parts.offloads)
+        if any(isinstance(agent, SeeingAgent) for agent in parts.agents):
+            routes.covering_set_here()  # from now on it is kept up, and need not be worked out when there are many
         names = [agent.name for agent in parts.agents]
         self._errands = Errands(parts.gateway, names, profiling, migrations, journal)
         self.controls = Controls(

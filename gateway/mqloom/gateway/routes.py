@@ -78,6 +78,8 @@ class Routes:
         self._awaited = set(neighbours)
         self._entries: dict[SubscriptionKey, Entry] = {}
         self._rivals = Rivals()
+        self._own: Poset[SubscriptionKey] | None = None
+        """Subscriptions of our own clients, once somebody has asked for their covering set."""
         self._established_here: list[tuple[SubscriptionKey, bool]] = []
         self.mentions = Mentions()
 
@@ -111,6 +113,8 @@ class Routes:
         targets = [each for each in self._overlay.spread_wishes(source) if each in self._announcements]
         entry = Entry(subscription, source, self._anchorings.join(key, source, named), set(targets), hops)
         self._entries[key] = entry
+        if source is None and self._own is not None:
+            self._own.add(key, subscription)
         self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
@@ -180,6 +184,8 @@ class Routes:
                 self._rivals.drop(key, source)
             return False
         del self._entries[key]
+        if source is None and self._own is not None:
+            self._own.remove(key)
         self._anchorings.leave(key, entry.anchoring)
         with contextlib.suppress(PluginFailed):
             self._journal.guard("matcher", self._matcher.remove, key)
@@ -217,15 +223,16 @@ class Routes:
         return self._entries[key].subscription
 
     def covering_set_here(self) -> list[Subscription]:
-        """Return the most general of our own clients' subscriptions."""
-        if len(self._announcements) == 1:  # its covering set is of these alone
+        """Return the most general of our own clients' subscriptions; it is kept up from the first time on."""
+        if len(self._announcements) == 1:  # what its neighbour is told is of these alone
             (announcements,) = self._announcements.values()
             return announcements.covering_set()
-        wishes: Poset[SubscriptionKey] = Poset()
-        for key, entry in self._entries.items():
-            if entry.source is None:
-                wishes.add(key, entry.subscription)
-        return [wishes[key] for key in wishes.covering_set()]
+        if self._own is None:
+            self._own = Poset()
+            for key, entry in self._entries.items():
+                if entry.source is None:
+                    self._own.add(key, entry.subscription)
+        return [self._own[key] for key in self._own.covering_set()]
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""
@@ -323,6 +330,8 @@ class Routes:
             assert entry.anchoring.source == entry.source
             for target, announcements in self._announcements.items():
                 assert key not in announcements or announcements.anchor_of(key) == entry.anchoring.announced[target]
+        if self._own is not None:
+            assert set(self._own) == {key for key, entry in self._entries.items() if entry.source is None}
         for target, announcements in self._announcements.items():
             announcements.check()
             travelling = sum(target in self._overlay.spread_wishes(entry.source) for entry in self._entries.values())
