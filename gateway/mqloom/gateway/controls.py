@@ -63,9 +63,11 @@ class Controls:
         self._seen = Seen()
         self._number = 0
         self._wake_at: dict[str, float] = {}
+        self._has_begun = False
 
     def start(self, now: float, view: AgentView | None = None) -> None:
         """Let every agent begin; those that look into their gateway are given the view of it before."""
+        self._has_begun = True
         for name, agent in self._agents.items():
             if view is not None and isinstance(agent, SeeingAgent):
                 with contextlib.suppress(PluginFailed):
@@ -80,8 +82,8 @@ class Controls:
             self.hand(name, AgentWoke(), now)
 
     def hand_all(self, event: AgentEvent, now: float) -> None:
-        """Give every agent of ours an event."""
-        for name in self._agents:
+        """Give every agent of ours that has begun an event."""
+        for name in self._agents if self._has_begun else ():
             self.hand(name, event, now)
 
     @property
