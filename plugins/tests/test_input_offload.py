@@ -11,9 +11,18 @@ def test_it_is_offered_by_name() -> None:
 
 
 def test_the_covering_group_goes_first_and_then_some_of_those_it_covered() -> None:
-    choice = input_offload.choose(table_one("input", random.Random(1)))
+    task = table_one("input", random.Random(1))
+    choice = input_offload.choose(replace(task, is_overloaded=True))
     assert [(card.group, card.number) for card in choice.cards] == [(0, 2), (1, 1)]
-    assert choice.reason == ("no further move makes the difference smaller: input utilisation 0.280 here, 0.250 there")
+    assert choice.reason == "no further move makes the difference smaller: input utilisation 0.280 here, 0.250 there"
+
+
+def test_without_overload_output_is_not_reversed_so_far_that_it_comes_back() -> None:
+    choice = input_offload.choose(table_one("input", random.Random(1)))
+    assert [(card.group, card.number) for card in choice.cards] == [(0, 2), (2, 1)]
+    assert choice.remote.output_ratio - choice.local.output_ratio < 0.09
+    strict = input_offload.choose(table_one("input", random.Random(1), OffloadBounds(reversal=0.0)))
+    assert strict.remote.output_ratio - strict.local.output_ratio < 0.005
 
 
 def test_who_is_covered_does_not_go_while_that_one_stays() -> None:

@@ -149,15 +149,19 @@ class Session:
         ]
 
 
-def goal_of(metric: Metric, bounds: OffloadBounds) -> Goal:
-    def gap(local: BrokerEstimate, remote: BrokerEstimate) -> float:
-        return difference(metric, local.of(metric), remote.of(metric), bounds.delay_factor_s)
+def goal_of(metric: Metric, bounds: OffloadBounds, guarded: Sequence[Metric] = ()) -> Goal:
+    def gap(local: BrokerEstimate, remote: BrokerEstimate, of: Metric = metric) -> float:
+        return difference(of, local.of(of), remote.of(of), bounds.delay_factor_s)
+
+    def is_forbidden(local: BrokerEstimate, remote: BrokerEstimate) -> bool:
+        least = -max(bounds.balance, bounds.reversal)
+        return remote.utilisation > bounds.overload or any(gap(local, remote, each) < least for each in guarded)
 
     return Goal(
         figure=lambda local: local.of(metric),
         difference=gap,
         is_done=lambda local, remote: gap(local, remote) <= bounds.balance,
-        is_forbidden=lambda _, remote: remote.utilisation > bounds.overload,
+        is_forbidden=is_forbidden,
     )
 
 
@@ -174,14 +178,14 @@ def algorithm_1(
 
 def reference_input(task: OffloadTask) -> Session:
     session = Session(task)
-    goal = goal_of("input", task.bounds)
+    goal = goal_of("input", task.bounds, () if task.is_overloaded else ("match", "output"))
     algorithm_1(session, goal, session.covering_set, lambda report: (abs(report.difference), report.number))
     return session
 
 
 def reference_match(task: OffloadTask) -> Session:
     session = Session(task)
-    goal = goal_of("match", task.bounds)
+    goal = goal_of("match", task.bounds, () if task.is_overloaded else ("input", "output"))
     if task.is_overloaded:
         goal = Goal(
             figure=fullest,
@@ -201,21 +205,13 @@ class OutputReference:
     def __init__(self, task: OffloadTask) -> None:
         self.session = Session(task)
         self.groups = range(len(task.profile.groups))
-        self.one, self.two = goal_of("output", task.bounds), goal_of("output", task.bounds)
+        self.one = goal_of("output", task.bounds)
+        self.two = goal_of("output", task.bounds, () if task.is_overloaded else ("input",))
         self.ignore_set: set[int] = set()
-        done, forbidden, bounds = self.one.is_done, self.one.is_forbidden, task.bounds
-
-        def input_gap(local: BrokerEstimate, remote: BrokerEstimate) -> float:
-            return local.input_ratio - remote.input_ratio
-
         if task.is_overloaded:
+            done, bounds = self.one.is_done, task.bounds
             self.two.is_done = lambda here, there: done(here, there) or here.output_ratio < bounds.overload
             self.two.takes_nearest = False
-        else:
-            self.two.is_done = lambda here, there: done(here, there) or input_gap(here, there) <= bounds.balance
-            self.two.is_forbidden = lambda here, there: (
-                forbidden(here, there) or input_gap(here, there) < -bounds.balance
-            )
 
     def run(self) -> Session:
         if not self.is_done(self.one):
@@ -288,7 +284,9 @@ def test_small_questions_are_answered_as_the_pseudocode_does(metric: Metric, dat
         samples=data.draw(st.sampled_from([0, 1, 9, 70])),
         is_overloaded=data.draw(st.booleans()),
         bounds=OffloadBounds(
-            overload=data.draw(st.sampled_from([0.9, 2.0])), moves_max=data.draw(st.sampled_from([3, 10_000]))
+            overload=data.draw(st.sampled_from([0.9, 2.0])),
+            reversal=data.draw(st.sampled_from([0.0, 0.09])),
+            moves_max=data.draw(st.sampled_from([3, 10_000])),
         ),
     )
     check_same(metric, task)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 
 from mqloom.core.ids import ClientId
-from mqloom.gateway.offload_interfaces import Group, OffloadTask
+from mqloom.gateway.offload_interfaces import Group, OffloadBounds, OffloadTask
 from mqloom.lab.offload_tasks import table_one
 from mqloom.plugins.offload import output_offload
 
@@ -29,14 +29,19 @@ def test_it_is_offered_by_name() -> None:
     assert output_offload.mqloom_offload().name == "output"
 
 
-def test_first_what_is_covered_there_and_then_the_rest_while_input_stays_balanced() -> None:
+def test_first_what_is_covered_there_and_then_what_leaves_the_smallest_difference() -> None:
     choice = output_offload.choose(table_one("output", random.Random(1)))
+    assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(2, 4, True), (0, 1, False)]
+    assert choice.reason == (
+        "more would leave the other broker's input utilisation too far above ours: "
+        "output utilisation 0.375 here, 0.325 there"
+    )
+
+
+def test_what_would_bring_too_much_input_does_not_go() -> None:
+    choice = output_offload.choose(table_one("output", random.Random(1), OffloadBounds(reversal=0.0)))
     assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(2, 4, True), (1, 1, False)]
     assert choice.local.input_ratio >= choice.remote.input_ratio - 0.005
-    assert choice.reason == (
-        "the other broker has no room for more, or would get more input than is left here: "
-        "output utilisation 0.425 here, 0.275 there"
-    )
 
 
 def test_types_go_in_their_order_however_near_they_come() -> None:
@@ -69,19 +74,18 @@ def test_a_group_is_chosen_from_once() -> None:
     """Its rest would be covered by then, and go in Phase I, past the point at which input is balanced."""
     task = task_of([(10, 10, 0b0000_0001, False, [1]), (1, 1, 0, False, [])])
     local = replace(task.local, input_rate=12.0, output_bytes_s=4_000.0)
-    choice = output_offload.choose(replace(task, local=local))
+    choice = output_offload.choose(replace(task, local=local, bounds=OffloadBounds(reversal=0.0)))
     assert [(card.group, card.number) for card in choice.cards] == [(0, 7)]
     assert choice.local.input_ratio > choice.remote.input_ratio
 
 
 def test_balanced_input_ends_the_second_phase() -> None:
     task = task_of([(4, 4, 0b0000_0001, False, [])])
-    local = replace(task.local, input_rate=0.3)
-    choice = output_offload.choose(replace(task, local=local))
+    choice = output_offload.choose(replace(task, local=replace(task.local, input_rate=0.3)))
     assert list(choice.clients) == []
     assert choice.reason == (
-        "output utilisation 0.600 here, 0.100 there, but more would unbalance input: "
-        "input utilisation 0.060 here, 0.060 there"
+        "more would leave the other broker's input utilisation too far above ours: "
+        "output utilisation 0.600 here, 0.100 there"
     )
 
 

@@ -16,15 +16,21 @@ NAMES: Final[dict[Metric, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Both brokers the same in one metric, but for the balance threshold, or the offloading one less (5.1)."""
+    """Both brokers the same in one metric, but for the balance threshold, or the offloading one less (5.1).
+
+    Stability: what brings the one metric nearer may bring others apart, the other way round, until a session gives back
+    what this one gave. The paper knows this of output and input, and ends Phase II of the output offload when inputs
+    are balanced (5.3). Between matching and the other two it is the same where brokers differ much in strength, so
+    `guarded` metrics may not become larger there than here by more than `reversal`. That is somewhat less than what
+    begins a session: if they had to be equal, brokers would often be stuck with a difference that is far larger.
+    """
 
     metric: Metric
     bounds: OffloadBounds
+    guarded: tuple[Metric, ...] = ()
 
     may_fall_short = True
     """Whether to come near from above is as good as to come near from below."""
-    refusal = "the other broker has no room for more"
-    """What it means that nobody is allowed to go."""
 
     def of(self, outlook: Outlook) -> Floats:
         """Return what is to become smaller."""
@@ -32,16 +38,23 @@ class Balance:
 
     def difference(self, local: Outlook, remote: Outlook) -> Floats:
         """Return by how much the offloading broker's is more than the other's; of delays normalised (equation 4)."""
-        more = self.of(local) - self.of(remote)
-        return more / self.bounds.delay_factor_s if self.metric == "match" else more
+        return self._more(self.metric, local, remote)
+
+    def _more(self, metric: Metric, local: Outlook, remote: Outlook) -> Floats:
+        more = local.of(metric) - remote.of(metric)
+        return more / self.bounds.delay_factor_s if metric == "match" else more
 
     def is_reached(self, local: Outlook, remote: Outlook) -> Mask:
         """Tell where nothing more has to be moved."""
         return self.difference(local, remote) <= self.bounds.balance
 
     def is_allowed(self, local: Outlook, remote: Outlook) -> Mask:
-        """Tell where no resource of the accepting broker passes the lower overload threshold."""
-        return remote.utilisation <= self.bounds.overload
+        """Tell where no resource of the accepting broker passes the lower overload threshold, nor load returns."""
+        allowed: Mask = remote.utilisation <= self.bounds.overload
+        least = -max(self.bounds.balance, self.bounds.reversal)
+        for metric in self.guarded:
+            allowed &= self._more(metric, local, remote) >= least
+        return allowed
 
     def describe(self, local: Outlook, remote: Outlook) -> str:
         """Say how both brokers stand."""
@@ -76,27 +89,6 @@ class Relief(Balance):
         """Say how both brokers stand."""
         here, there = (float(each.computing[0]) for each in (local, remote))
         return f"the fullest of processor, input and memory {here:.3f} here, {there:.3f} there"
-
-
-class Stable(Balance):
-    """Output balanced, but never by giving the accepting broker more input than is left here (5.3, stability rule).
-
-    The paper ends Phase II when the input utilisations are balanced. One group may bring so much that they are past
-    that at once, and the input offload would take it back: so what would bring them further past it than the balance
-    threshold is not moved at all.
-    """
-
-    refusal = "the other broker has no room for more, or would get more input than is left here"
-
-    def is_reached(self, local: Outlook, remote: Outlook) -> Mask:
-        """Tell where output is balanced, or input."""
-        is_even: Mask = local.input_ratio - remote.input_ratio <= self.bounds.balance
-        return is_even | (self.difference(local, remote) <= self.bounds.balance)
-
-    def is_allowed(self, local: Outlook, remote: Outlook) -> Mask:
-        """Tell where neither overload nor a reversed difference of input comes of it."""
-        keeps: Mask = local.input_ratio - remote.input_ratio >= -self.bounds.balance
-        return keeps & (remote.utilisation <= self.bounds.overload)
 
 
 class Escape(Balance):

@@ -26,4 +26,5 @@ def mqloom_offload() -> OffloadKind:
 def choose(task: OffloadTask) -> OffloadChoice:
     """Return whom to move; input utilisation is what it balances, whatever the task names."""
     ledger = Ledger(task)
-    return ledger.choice(offload(ledger, Balance("input", task.bounds), candidates=None, by_traffic=False))
+    aim = Balance("input", task.bounds, guarded=() if task.is_overloaded else ("match", "output"))
+    return ledger.choice(offload(ledger, aim, candidates=None, by_traffic=False))

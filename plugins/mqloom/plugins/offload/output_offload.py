@@ -4,10 +4,10 @@ Phase I takes groups that the accepting broker's covering set covers: what they 
 with whom input falls here too (type I), then those of which not all can go, or it would (type II), then the rest (type
 III).
 
-Phase II takes the others, and so brings the accepting broker more input. It ends when the input utilisations are
-balanced, or the input offload would take back what this one gave; only a broker whose output is overloaded goes on,
-until that is below the lower overload threshold. If a group has others below it, these are now covered there: Phase I
-goes on.
+Phase II takes the others, and so brings the accepting broker more input. It moves nobody who would leave the accepting
+broker with so much more input utilisation that the input offload takes back what this one gave; only a broker whose
+output is overloaded does, until that is below the lower overload threshold. If a group has others below it, these are
+now covered there: Phase I goes on.
 
 In both, the group that leaves the smallest difference goes first; in Phase II, of several, the one that brings the
 least input. A group is chosen from once (the ignore set), so it ends.
@@ -22,7 +22,7 @@ import numpy as np
 
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadKind, OffloadTask
-from mqloom.plugins.offload.aims import Balance, Escape, Stable
+from mqloom.plugins.offload.aims import Balance, Escape
 from mqloom.plugins.offload.ledger import Ledger
 from mqloom.plugins.offload.outlook import Mask
 from mqloom.plugins.offload.report_cards import Reports, enter, report, why_not
@@ -45,7 +45,8 @@ class _Alternation:
     def __init__(self, task: OffloadTask) -> None:
         self._ledger = Ledger(task)
         self._one = Balance("output", task.bounds)
-        self._two = Escape("output", task.bounds) if task.is_overloaded else Stable("output", task.bounds)
+        stable = Balance("output", task.bounds, guarded=("input",))
+        self._two = Escape("output", task.bounds) if task.is_overloaded else stable
         self._ignored: Mask = np.zeros(len(task.profile.groups), dtype=np.bool_)
         self._reason = ""
 
@@ -96,12 +97,6 @@ class _Alternation:
         if not aim.is_reached(local, remote)[0]:
             return False
         state = self._one.describe(local, remote)
-        if self._one.is_reached(local, remote)[0]:
-            self._reason = f"done: {state}"
-        elif isinstance(aim, Escape):
-            self._reason = f"done: no longer overloaded, {state}"
-        else:
-            self._reason = (
-                f"{state}, but more would unbalance input: {Balance('input', aim.bounds).describe(local, remote)}"
-            )
+        is_even = self._one.is_reached(local, remote)[0]
+        self._reason = f"done: {state}" if is_even else f"done: no longer overloaded, {state}"
         return True

@@ -11,11 +11,12 @@ over arrays as long as there are groups.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from mqloom.plugins.offload.aims import Balance
+from mqloom.plugins.offload.aims import NAMES, Balance
 from mqloom.plugins.offload.ledger import Ledger
 from mqloom.plugins.offload.outlook import Floats, Ints, Mask
 
@@ -119,5 +120,10 @@ def why_not(ledger: Ledger, aim: Balance, reports: Reports) -> str:
     if not len(reports.groups):
         return f"nobody is left who can be moved: {state}"
     if not reports.number.any():
-        return f"{aim.refusal}: {state}"
+        candidates = np.zeros(len(ledger.groups), dtype=np.bool_)
+        candidates[reports.groups] = True
+        if not report(ledger, replace(aim, guarded=()), candidates).number.any():
+            return f"the other broker has no room for more: {state}"
+        others = " or ".join(NAMES[metric] for metric in aim.guarded)
+        return f"more would leave the other broker's {others} too far above ours: {state}"
     return f"no further move makes the difference smaller: {state}"
