@@ -31,11 +31,8 @@ def test_it_is_offered_by_name() -> None:
 
 def test_first_what_is_covered_there_and_then_what_leaves_the_smallest_difference() -> None:
     choice = output_offload.choose(table_one("output", random.Random(1)))
-    assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(2, 4, True), (0, 1, False)]
-    assert choice.reason == (
-        "more would leave the other broker's input utilisation too far above ours: "
-        "output utilisation 0.375 here, 0.325 there"
-    )
+    assert [(card.group, card.number, card.is_covered) for card in choice.cards] == [(2, 4, True), (1, 2, False)]
+    assert choice.reason == "done: output utilisation 0.350 here, 0.350 there"
 
 
 def test_what_would_bring_too_much_input_does_not_go() -> None:

@@ -38,6 +38,9 @@ COMPUTE_S_MAX: Final = 120.0
 MOVE_S_MAX: Final = 1_800.0
 """How long a move of any number of clients may take."""
 
+REVERSAL: Final = 0.9
+"""How much of what begins a session an offload may leave, the other way round, in a metric that it is not about."""
+
 GRACE_S: Final = 10.0
 """How much later than its own time limit an effect may be answered."""
 
@@ -131,6 +134,7 @@ class Giving:
             overload=self._settings.overload_low,
             balance=self._settings.balance,
             delay_factor_s=self._settings.delay_factor_s,
+            reversal=REVERSAL * min(self._settings.local_ratio, self._settings.local_delay),
             moves_max=ready.moves_max,
         )
         function = partial(self._answer, tuple(event.samples), ready, tuple(self._covering), rate, bounds)
