@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import ClientId, GatewayId
 
 
 class PublishLocally(Struct, frozen=True, kw_only=True, gc=False):
@@ -112,6 +112,12 @@ class Log(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class ReadConfiguration(Struct, frozen=True, kw_only=True):
+    """Read the configuration again, let it hold, and say ConfigurationRead for this operator."""
+
+    operator: ClientId
+
+
 class RunBeside(Struct, frozen=True, kw_only=True):
     """Run a pure function beside the event loop, and say RanBeside with the same number when it has ended."""
 
@@ -133,6 +139,7 @@ Effect = (
     | Heard
     | OpenLink
     | CloseLink
+    | ReadConfiguration
     | RunBeside
     | WakeAt
     | Log

@@ -43,7 +43,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Ordered(Struct, frozen=True, kw_only=True):
-    """An operator ordered the gateway to move a primary link."""
+    """An operator ordered the gateway to move a primary link or clients, or to read its configuration again."""
 
     client: ClientId
     data: bytes
@@ -85,6 +85,16 @@ class OrderAnswered(Struct, frozen=True, kw_only=True):
 
     client: ClientId
     data: bytes
+
+
+class ConfigurationRead(Struct, frozen=True, kw_only=True):
+    """The configuration was read again for an operator, and holds; or not, because of a problem."""
+
+    operator: ClientId
+    problem: str = ""
+    changed: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    """What holds only after a new start."""
 
 
 class FramesReceived(Struct, frozen=True, kw_only=True):
@@ -183,6 +193,20 @@ class LoadMeasured(Struct, frozen=True, kw_only=True):
     load: Load
 
 
+Written = (
+    Asked
+    | ConfigurationRead
+    | DrainRead
+    | InterestLearned
+    | OrderAnswered
+    | Ordered
+    | PlaceRead
+    | RecordReceived
+    | RecordsRead
+    | RosterRead
+)
+"""What people, clients and a gateway itself have written, on its broker or in its configuration."""
+
 Event = (
     Started
     | BrokerKnown
@@ -196,6 +220,7 @@ Event = (
     | RosterRead
     | DrainRead
     | OrderAnswered
+    | ConfigurationRead
     | FramesReceived
     | AcksReceived
     | LocallyPublished

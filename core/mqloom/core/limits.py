@@ -403,6 +403,12 @@ REFERENCE_LENGTH_MAX: Final = 4_096
 REFERENCES_MAX: Final = 16
 """Places in a server reference that are looked at; the rest is left out."""
 
+RELOADS_MAX: Final = 16
+"""Operators who wait until a gateway has read its configuration again; more are refused."""
+
+RELOAD_EVERY_S: Final = 1.0
+"""The least time between two readings of the configuration; what is ordered meanwhile is one."""
+
 DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 

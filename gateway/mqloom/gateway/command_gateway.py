@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mqloom.core.errors import MQLoomError
-from mqloom.core.ids import GatewayId
+from mqloom.core.events import ConfigurationRead
+from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import RELOAD_EVERY_S
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.command_options import add_configuration
 from mqloom.gateway.configuration_checks import load_federation
@@ -35,9 +37,10 @@ async def _run(path: Path, gateway: GatewayId) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, assembly.driver.stop)
-    wanted = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, wanted.set)
-    reloads = asyncio.create_task(_reload_when_told(wanted, assembly, path, gateway))
+    reloading = Reloading(assembly, path, gateway)
+    loop.add_signal_handler(signal.SIGHUP, reloading.wanted.set)
+    assembly.driver.on_reload = reloading.ordered
+    reloads = asyncio.create_task(reloading.run())
     try:
         await assembly.driver.run()
     finally:
@@ -45,25 +48,46 @@ async def _run(path: Path, gateway: GatewayId) -> None:
         await asyncio.gather(reloads, return_exceptions=True)
 
 
-async def _reload_when_told(wanted: asyncio.Event, assembly: Assembly, path: Path, gateway: GatewayId) -> None:
-    """Read the configuration again each time; told more than once meanwhile, once more."""
-    while True:
-        await wanted.wait()
-        wanted.clear()
-        await reload(assembly, path, gateway)
+class Reloading:
+    """Reads a gateway's configuration again when it is wanted: by SIGHUP, or ordered by operators."""
 
+    def __init__(self, assembly: Assembly, path: Path, gateway: GatewayId) -> None:
+        self._assembly = assembly
+        self._path = path
+        self._log = logging.LoggerAdapter(logger, {"gateway": gateway})
+        self._operators: list[ClientId] = []
+        self.wanted = asyncio.Event()
 
-async def reload(assembly: Assembly, path: Path, gateway: GatewayId) -> None:
-    """Read the configuration again beside the gateway's work, and let it hold; a mistake in it changes nothing."""
-    log = logging.LoggerAdapter(logger, {"gateway": gateway})
-    try:
-        news, left = assembly.reload(await asyncio.to_thread(load_federation, path))
-    except Exception as error:  # whatever is wrong with what somebody has just written must not end the gateway
-        log.error("the configuration is not changed: %s", error, exc_info=not isinstance(error, MQLoomError))
-        return
-    for place in left:
-        log.warning("%s is changed, but stays as it was until the gateway is started again", place)
-    log.info("the configuration %s was read again, and holds; %s", path, _summary(news, left))
+    def ordered(self, operator: ClientId) -> None:
+        """An operator wants it, and is told what became of it."""
+        self._operators.append(operator)
+        self.wanted.set()
+
+    async def run(self) -> None:
+        """Read it each time; told more than once meanwhile, once more, after a pause."""
+        while True:
+            await self.wanted.wait()
+            self.wanted.clear()
+            operators, self._operators = self._operators, []
+            changed, waiting, problem = await self._read()
+            for operator in operators:
+                self._assembly.driver.reloaded(
+                    ConfigurationRead(operator=operator, problem=problem, changed=changed, waiting=waiting)
+                )
+            await asyncio.sleep(RELOAD_EVERY_S)
+
+    async def _read(self) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+        """Read it beside the gateway's work, and let it hold; a mistake in it changes nothing, and is the problem."""
+        try:
+            news, left = self._assembly.reload(await asyncio.to_thread(load_federation, self._path))
+        except Exception as error:  # whatever is wrong with what somebody has just written must not end the gateway
+            text = "the configuration is not changed: %s"
+            self._log.error(text, error, exc_info=not isinstance(error, MQLoomError))
+            return (), (), str(error) or repr(error)
+        for place in left:
+            self._log.warning("%s is changed, but stays as it was until the gateway is started again", place)
+        self._log.info("the configuration %s was read again, and holds; %s", self._path, _summary(news, left))
+        return tuple(news), tuple(left), ""
 
 
 def _summary(news: Sequence[str], left: Sequence[str]) -> str:

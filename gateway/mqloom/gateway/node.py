@@ -18,6 +18,7 @@ from mqloom.core.events import (
     AcksReceived,
     Asked,
     BrokerKnown,
+    ConfigurationRead,
     DrainRead,
     Event,
     FramesReceived,
@@ -34,11 +35,11 @@ from mqloom.core.events import (
     RosterRead,
     Started,
     Woke,
+    Written,
 )
 from mqloom.core.ids import ClientId, Conversation, GatewayId
 from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.messages import Flush, Flushed
-from mqloom.core.migration_records import is_migration
 from mqloom.gateway.agency import Agency
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
@@ -55,6 +56,7 @@ from mqloom.gateway.moves import Moves
 from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.node_parts import NodeParts, admit_all
 from mqloom.gateway.obedience import Obedience
+from mqloom.gateway.operator_orders import OperatorOrders
 from mqloom.gateway.outbox import Outbox
 from mqloom.gateway.places import Places
 from mqloom.gateway.plain_interest import PlainInterest
@@ -69,19 +71,6 @@ from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Subscribers
 from mqloom.gateway.traffic import Traffic
 from mqloom.gateway.weaver import Weaver
-
-Written = (
-    Asked
-    | DrainRead
-    | InterestLearned
-    | OrderAnswered
-    | Ordered
-    | PlaceRead
-    | RecordReceived
-    | RecordsRead
-    | RosterRead
-)
-"""What people, clients and we ourselves have written on our broker."""
 
 __all__ = ["Node", "NodeParts", "admit_all"]
 
@@ -171,6 +160,7 @@ class Node:
             journal=self._journal,
         )
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
+        self._orders = OperatorOrders(parts.gateway, self._migrations, self._moves, self._journal, parts.pace)
         obey = Obedience(self._neighbours, self._moves, self._controls, self._weaver)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, obey, self._change)
         self._clients = Clients(
@@ -319,9 +309,8 @@ class Node:
                 self._neighbours.read(event.data, now)
             case Asked():
                 self._asked(event.client, event.data, now)
-            case Ordered():
-                order = self._migrations.asked if is_migration(event.data) else self._moves.ordered
-                order(event.client, event.data, now)
+            case Ordered() | ConfigurationRead():
+                self._orders.take(event, now)
             case RosterRead():
                 self._rosters.found(event.data)
             case DrainRead():
@@ -387,7 +376,7 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = [*self._effects, *self._moves.drain()], []
-        effects += [*self._migrations.drain(), *self._agency.drain()]
+        effects += [*self._migrations.drain(), *self._orders.drain(), *self._agency.drain()]
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
         for neighbour, waves in self._waves.drain().items():

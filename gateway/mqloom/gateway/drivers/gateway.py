@@ -28,6 +28,7 @@ from mqloom.core.effects import (
     OpenPark,
     PublishFence,
     PublishLocally,
+    ReadConfiguration,
     ReleaseIntake,
     RunBeside,
     SendAck,
@@ -37,6 +38,7 @@ from mqloom.core.effects import (
 from mqloom.core.errors import BrokerError
 from mqloom.core.events import (
     AcksReceived,
+    ConfigurationRead,
     Event,
     FramesReceived,
     InterestLearned,
@@ -49,7 +51,7 @@ from mqloom.core.events import (
     Started,
     Woke,
 )
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import ClientId, GatewayId
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.beside import Beside
 from mqloom.gateway.drivers.intake import IntakeDriver
@@ -151,6 +153,8 @@ class GatewayDriver:
         self._outward.kept[here.topic] = here
         self._interest: InterestLearned | None = None
         self._observer: Observer | None = None
+        self.on_reload: Callable[[ClientId], None] = self._reload_nothing
+        """Called when an operator orders that the configuration be read again; then `reloaded` is to be called."""
 
     async def run(self) -> None:
         """Run until `stop`, or until our own mistake: then raises it."""
@@ -179,6 +183,14 @@ class GatewayDriver:
         self._data = event.data
         if self._observer is not None:
             self._observer.telemetry_s = telemetry_s
+
+    def reloaded(self, event: ConfigurationRead) -> None:
+        """Tell an operator what became of reading the configuration again."""
+        self._handle(event)
+
+    def _reload_nothing(self, operator: ClientId) -> None:
+        problem = "this gateway runs inside another program, and has no configuration file to read"
+        self._loop.call_soon(self._handle, ConfigurationRead(operator=operator, problem=problem))
 
     def stop(self) -> None:
         """Let `run` end."""
@@ -422,6 +434,8 @@ class GatewayDriver:
                 self._parks[effect.neighbour].acknowledge(effect.receipts)
             case RunBeside():
                 self._beside.run(effect)
+            case ReadConfiguration():
+                self.on_reload(effect.operator)
             case _:
                 self._carry_out_at_intake(effect)
 
