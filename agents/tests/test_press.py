@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqloom.agents.press import count, pack, profile_of
+from mqloom.agents.press import calibrated, count, pack, profile_of
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.agent_interfaces import Sample
@@ -226,3 +226,21 @@ def test_covering_agrees_with_trying_all_pairs() -> None:
         for below in group.covers:
             assert all(any(each.covers(other) for each in here) for other in sets[below])
             assert not profile.groups[below].is_maximal
+
+
+def test_all_groups_together_make_the_output_that_was_measured() -> None:
+    profile = profiled({"one": ["a > 1"], "two": ["a > 1"], "three": ["a > 2"]}, [{"a": 2}, {"a": 3}])
+    fitted = calibrated(profile, 1_000.0)
+    rates = fitted.input_rate * count(fitted.bits) / fitted.samples
+    sent = sum(
+        group.subscribers * rate * group.bytes_each for group, rate in zip(fitted.groups, rates.tolist(), strict=True)
+    )
+    assert abs(sent - 1_000.0) < 1e-6
+
+
+def test_sizes_are_corrected_within_bounds_only() -> None:
+    profile = profiled({"one": ["a > 1"]}, [{"a": 2}])
+    assert calibrated(profile, 1e9).groups[0].bytes_each == 300.0
+    assert calibrated(profile, 1e-9).groups[0].bytes_each == 50.0
+    assert calibrated(profile, 0.0) is profile
+    assert calibrated(profiled({"one": ["a > 1"]}, [{"a": 0}]), 1.0).groups[0].bytes_each == 100.0

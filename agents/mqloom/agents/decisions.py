@@ -113,11 +113,13 @@ class Decision:
 
     def outcome_text(self) -> str:
         """Return a line for the log, when both have stabilised."""
-        errors = [f"{metric} {error:.0%}" for metric in METRICS if (error := self.error("own", metric)) is not None]
-        there = [f"{metric} {error:.0%}" for metric in METRICS if (error := self.error("partner", metric)) is not None]
+        here, there = self._errors_text("own"), self._errors_text("partner")
+        return f"session {self.session} has settled; it was predicted wrong by {here} here, {there} at {self.partner}"
+
+    def _errors_text(self, whose: Literal["own", "partner"]) -> str:
+        errors = [(metric, self.error(whose, metric)) for metric in METRICS]
         return (
-            f"session {self.session} has settled; wrong by {', '.join(errors) or 'nothing known'} here, "
-            f"{', '.join(there) or 'nothing known'} at {self.partner}"
+            ", ".join(f"{metric} {error:.0%}" for metric, error in errors if error is not None) or "nobody knows what"
         )
 
     def shown(self, now: float, *, is_whole: bool) -> SessionShown:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from mqloom.agents.decisions import Decision
 from mqloom.agents.mediation import SessionId, covering_of
-from mqloom.agents.press import profile_of
+from mqloom.agents.press import calibrated, profile_of
 from mqloom.agents.sessions import Agreed
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.estimators import BrokerEstimate, informed
@@ -149,6 +149,7 @@ class Giving:
         bounds: OffloadBounds,
     ) -> OffloadChoice:
         profile = profile_of(samples, ready.wishes, ready.movable, covering, rate)
+        profile = calibrated(profile, ready.estimate.output_bytes_s)
         task = OffloadTask(
             metric=self._candidate.metric,
             profile=profile,

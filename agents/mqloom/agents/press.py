@@ -13,6 +13,7 @@ different subscriptions takes tenths of a second. What is handed in must not cha
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,9 @@ from mqloom.gateway.agent_interfaces import Sample
 from mqloom.gateway.offload_interfaces import Bits, Group, Profile
 
 WORD_BITS: Final = 64
+
+CALIBRATION: Final = (0.5, 3.0)
+"""By what factor sizes are corrected, at least and at most."""
 
 Wishes = Mapping[ClientId, Mapping[SubscriptionKey, Subscription]]
 
@@ -64,6 +68,27 @@ def profile_of(
         )
     ]
     return Profile(groups, pack(matched), pack(accepting[np.newaxis, :])[0], len(samples), input_rate)
+
+
+def calibrated(profile: Profile, output_bytes_s: float) -> Profile:
+    """Return the profile with what a publication puts on the line, so that all groups together make what was measured.
+
+    The size of a publication is not what goes to a client: there are envelopes, and topics of the client's own. And a
+    few samples make the whole look more or less than it is. Where clients get much else, each seems to take more along
+    than it does: then too few are moved, rather than too many; and CALIBRATION bounds it.
+    """
+    if not profile.samples or output_bytes_s <= 0:
+        return profile
+    rates = profile.input_rate * count(profile.bits) / profile.samples
+    sent = sum(
+        group.subscribers * group.bytes_each * float(rate) for group, rate in zip(profile.groups, rates, strict=True)
+    )
+    if sent <= 0:
+        return profile
+    low, high = CALIBRATION
+    factor = min(high, max(low, output_bytes_s / sent))
+    groups = [group._replace(bytes_each=group.bytes_each * factor) for group in profile.groups]
+    return replace(profile, groups=groups)
 
 
 def pack(matched: NDArray[np.bool_]) -> Bits:
