@@ -21,8 +21,7 @@ def test_an_envelope_is_done_with_when_the_last_of_it_is_acknowledged() -> None:
     numbers = []
     while receipt.left:
         numbers.append(receipts.next_number())
-        receipts.hold(receipt, numbers[-1])
-        receipt.left.popleft()
+        receipts.hold(receipt, numbers[-1], receipt.left.popleft())
     assert min(numbers) > PACKET_IDS
     assert receipts.settled(receipt) is None
     assert receipts.release(numbers[1]) is None
@@ -36,8 +35,7 @@ def test_an_envelope_that_comes_again_is_acknowledged_by_its_new_packet_id() -> 
     receipts = Receipts()
     receipt = receipts.arrived(0, b"envelope", 3, [delivery(1)])
     number = receipts.next_number()
-    receipts.hold(receipt, number)
-    receipt.left.popleft()
+    receipts.hold(receipt, number, receipt.left.popleft())
     receipts.lost(1)
     assert receipt.packet == 3
     receipts.lost(0)
@@ -83,10 +81,24 @@ def test_an_envelope_that_another_thread_acknowledges_is_done_with_once() -> Non
     receipts = Receipts()
     receipt = receipts.arrived(0, b"one", 7, [delivery(1)])
     taken = receipt.left.popleft()
-    receipts.hold(receipt, receipts.next_number())
+    receipts.hold(receipt, receipts.next_number(), taken)
     assert receipts.release(PACKET_IDS + 1) is receipt
     assert receipts.settled(receipt) is None
     again = receipts.arrived(0, b"two", 8, [])
-    receipts.hold(again, 5)
+    receipts.hold(again, 5, taken)
     receipts.take_back(again, 5, taken)
     assert (list(again.left), again.held) == ([taken], 0)
+
+
+def test_a_mark_may_count_only_when_nothing_that_came_before_is_still_to_be_taken() -> None:
+    receipts = Receipts()
+    first = receipts.arrived(0, b"one", 7, [delivery(1)])
+    receipts.hold(first, 5, first.left.popleft())
+    assert not receipts.is_all_but(first)
+    second = receipts.arrived(0, b"two", 8, [delivery(2)])
+    receipts.hold(second, 6, second.left.popleft())
+    assert receipts.in_hand(6) == (second, delivery(2))
+    receipts.release(6)
+    assert not receipts.is_all_but(second)  # the first is in hand
+    receipts.release(5)
+    assert receipts.is_all_but(first)

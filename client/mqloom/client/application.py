@@ -18,7 +18,7 @@ class Stats:
 
     `gaps` counts the times when publications may have passed it by: its broker had forgotten its session, or a gateway
     had ended a subscription that it still wants. `refused` counts orders, rosters and server references that it did
-    not obey.
+    not obey; `memory_faults` the times when its memory file (`state_folder`) could not be read or written.
     """
 
     received: int
@@ -26,6 +26,7 @@ class Stats:
     gaps: int
     migrations: int
     refused: int
+    memory_faults: int
 
 
 Tidings = Tell | Note | Unserved | Migrated | Stayed

@@ -202,6 +202,7 @@ class Client(Wired):
     ) -> None:
         """Connect as paho does; if we were moved, we begin again at the broker that is named here."""
         if self._shim is not None:
+            self._shim.recall()
             self._shim.begin_again()
         super().connect_async(host, port, keepalive, bind_address, bind_port, clean_start, properties)
 

@@ -11,6 +11,9 @@ from mqloom.core.signatures import PublicKey, public_key
 VARIABLE: Final = "MQLOOM_FEDERATION"
 """The environment variable that decides where a program does not say."""
 
+FOLDER_VARIABLE: Final = "MQLOOM_STATE_FOLDER"
+"""The environment variable with the folder for clients' memories where a program names none."""
+
 KEY_VARIABLE: Final = "MQLOOM_PUBLIC_KEY"
 """The environment variable with the order keys where a program names none: one, or more with commas between them."""
 
@@ -29,7 +32,8 @@ class Federation:
     orders that are signed with one of them, and by its broker's own word (MQTT 5) to where the signed roster leads;
     without, or with `moves=False`, it is not. With `follows_strangers` it goes where its broker says although no roster
     has that place: its account and subscriptions are shown there. `name` is the federation's, in case that its keys are
-    those of others, too.
+    those of others, too. In `state_folder` the client keeps, in a file by its name, which publications its program has
+    taken: then its next life does not get them again.
     """
 
     client: str = ""
@@ -40,6 +44,7 @@ class Federation:
     name: str = ""
     moves: bool = True
     follows_strangers: bool = False
+    state_folder: str = ""
 
     def __post_init__(self) -> None:
         for name in ("client", "gateway", "name", "token"):
@@ -62,13 +67,19 @@ class Federation:
 def federation_of(given: "bool | Federation | None") -> Federation | None:
     """Return what a program asks for, or where it says nothing, the environment; raises LocalError."""
     if isinstance(given, Federation):
-        return given if given.order_keys else _with_keys(given)
+        return _with_folder(given if given.order_keys else _with_keys(given))
     if given is None:
         text = os.environ.get(VARIABLE, "").strip().lower()
         if text not in (*YES, *NO):
             raise LocalError(f"{VARIABLE}={text!r} says neither yes nor no: set it to 1 or 0")
         given = text in YES
-    return _with_keys(Federation()) if given else None
+    return _with_folder(_with_keys(Federation())) if given else None
+
+
+def _with_folder(settings: Federation) -> Federation:
+    """Return the same with the folder of the environment, if the program names none."""
+    folder = settings.state_folder or os.environ.get(FOLDER_VARIABLE, "").strip()
+    return replace(settings, state_folder=folder)
 
 
 def _with_keys(settings: Federation) -> Federation:

@@ -84,5 +84,17 @@ FAILOVER_S: Final = 30.0
 REFER_S: Final = 30.0
 """The least time between two server references that are followed: brokers that refer to each other keep nobody busy."""
 
+MEMORY_LOG_BYTES_MAX: Final = 1_048_576
+"""Notes at the end of a memory file; past that the file is written anew, which leaves out what is done with."""
+
+MEMORY_SEQUENCES_MAX: Final = 1_000_000
+"""Publications in a memory file; past that those of the origins unheard of for longest are left out."""
+
+MEMORY_BYTES_MAX: Final = 64 * 1_048_576
+"""A memory file that is read; a larger one is none of ours, and is set aside."""
+
+MEMORY_AGAIN_S: Final = 5.0
+"""How long after a failure a memory file is not written; what is taken meanwhile goes into the next."""
+
 LINGER_S: Final = 600.0
 """How long a broker that we have left is tried until it has given us what was under way; then that is given up."""

@@ -33,7 +33,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, bytes], Receipt] = {}
-        self._holders: dict[int, Receipt] = {}
+        self._holders: dict[int, tuple[Receipt, Deliver]] = {}
         self._number = PACKET_IDS
 
     def __len__(self) -> int:
@@ -53,10 +53,10 @@ class Receipts:
         self._number += 1
         return self._number
 
-    def hold(self, receipt: Receipt, number: int) -> None:
+    def hold(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
         """The application will acknowledge this one."""
         receipt.held += 1
-        self._holders[number] = receipt
+        self._holders[number] = receipt, delivery
 
     def take_back(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
         """The application did not take this one after all: it is given out again."""
@@ -64,13 +64,21 @@ class Receipts:
         if self._holders.pop(number, None) is not None:
             receipt.held -= 1
 
+    def in_hand(self, number: int) -> tuple[Receipt, Deliver] | None:
+        """Return what the application is to acknowledge by this number, with its envelope."""
+        return self._holders.get(number)
+
     def release(self, number: int) -> Receipt | None:
         """The application has acknowledged one; return its envelope if that is done with now."""
-        receipt = self._holders.pop(number, None)
-        if receipt is None:
+        found = self._holders.pop(number, None)
+        if found is None:
             return None
-        receipt.held -= 1
-        return self.settled(receipt)
+        found[0].held -= 1
+        return self.settled(found[0])
+
+    def is_all_but(self, receipt: Receipt) -> bool:
+        """Whether of all that has come before, and in this envelope was given out, nothing is still to be taken."""
+        return not receipt.held and all(each is receipt for each in self._open.values())
 
     def settled(self, receipt: Receipt) -> Receipt | None:
         """Return an envelope if it is done with, and forget it then; it is returned once."""

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from mqloom.client.application import Application, Stats, Tidings
 from mqloom.client.federation import Federation
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Referred, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
+from mqloom.client.memory_file import MemoryFile
 from mqloom.client.messages import message_of
 from mqloom.client.party import Manner
 from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
@@ -52,6 +54,7 @@ from mqloom.client.vocabulary import (
 from mqloom.client.wanted import REFUSED, Table
 from mqloom.client.ways import Happening, Ways, referred_at
 from mqloom.client.wired import Address
+from mqloom.core.errors import LocalError
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ID_LENGTH_MAX
 from mqloom.core.orders import OrderDesk, RosterBroker
@@ -88,6 +91,12 @@ class Shim:
         self._received = 0
         self._counted: Counter[str] = Counter()
         self._seen = Seen()
+        self._is_recalled = False
+        self._memory: MemoryFile | None = None
+        if settings.state_folder:
+            if not (settings.client or client_id):
+                raise LocalError("Federation: state_folder needs a client id: the next start must have the same")
+            self._memory = MemoryFile(Path(settings.state_folder), self.client)
 
     # ---- for the application's calls, in any thread --------------------------------------------------------------
 
@@ -106,6 +115,7 @@ class Shim:
             duplicates=counts["duplicates"],
             gaps=counts["gaps"],
             migrations=counts["moved"],
+            memory_faults=0 if self._memory is None else self._memory.faults,
             refused=counts["references"] + sum(counts[name] for name in counts if name.startswith("refused: ")),
         )
 
@@ -126,8 +136,17 @@ class Shim:
     def acknowledge(self, number: int) -> MQTTErrorCode:
         """The application has taken a publication of QoS 1."""
         with self._lock:
+            taken = self._receipts.in_hand(number)
             receipt = self._receipts.release(number)
+            if taken is not None:
+                self._remember(*taken)
         return MQTTErrorCode.MQTT_ERR_SUCCESS if receipt is None else self._acknowledge(receipt)
+
+    def recall(self) -> None:
+        """The application is about to connect: read what earlier lives have taken; raises LocalError."""
+        if self._memory is not None and not self._is_recalled:
+            self._seen = self._memory.open()
+            self._is_recalled = True
 
     def begin_again(self) -> None:
         """The application names a broker. If we were moved from where it had been, that is a new life, as any other."""
@@ -148,6 +167,8 @@ class Shim:
 
         Should the loop be busy for longer than LEAVE_S, they are left to their lease.
         """
+        if self._memory is not None:
+            self._memory.close()
         if self._is_kept():
             self._ways.pause()
             return
@@ -308,7 +329,15 @@ class Shim:
                 follows_strangers=self._settings.follows_strangers,
             )
         gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
-        return Subscriber(self.client, {}, lease_s=lease_s, gateway=gateway, token=self._settings.token, lasting=True)
+        return Subscriber(
+            self.client,
+            {},
+            lease_s=lease_s,
+            gateway=gateway,
+            token=self._settings.token,
+            lasting=True,
+            seen=self._seen,
+        )
 
     def _can_be_moved(self) -> bool:
         is_wanted = bool(self._settings.keys) or (self._settings.moves and self._settings.follows_strangers)
@@ -348,8 +377,9 @@ class Shim:
             delivery = receipt.left.popleft()
             qos = self.table.qos_for(delivery.names, delivery.publication.qos)
             number = self._receipts.next_number()
-            if qos and self.acknowledges_itself:
-                self._receipts.hold(receipt, number)
+            is_held = bool(qos) and self.acknowledges_itself
+            if is_held:
+                self._receipts.hold(receipt, number, delivery)
         protocol = self._application.protocol
         message = message_of(delivery.publication, qos=qos, number=number, protocol=protocol)
         self._received += 1
@@ -360,6 +390,17 @@ class Shim:
             with self._lock:
                 self._receipts.take_back(receipt, number, delivery)
             raise
+        if self._memory is not None and not is_held:
+            with self._lock:
+                self._remember(receipt, delivery)
+
+    def _remember(self, receipt: Receipt, delivery: Deliver) -> None:
+        """Note what the application has taken. A mark counts only if nothing is left that a later life must get."""
+        if self._memory is not None:
+            publication = delivery.publication
+            is_marked = publication.qos > 0 and self._receipts.is_all_but(receipt)
+            low_water = None if self._seen.holds_floors else publication.low_water if is_marked else 0
+            self._memory.note(publication, low_water=low_water)
 
     def _acknowledge(self, receipt: Receipt) -> MQTTErrorCode:
         if not receipt.packet:  # of QoS 0, or the broker will send it again

@@ -50,15 +50,17 @@ from mqloom.client.wishes import Wishes, WishState
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
+from mqloom.core.seen import Seen
 
 
 class Subscriber:
     """One client with its subscriptions: fixed for its life, or `lasting`, when they may come and go.
 
-    The gateway is found by its status, or, where the broker replays no retained message to a wildcard, named.
+    The gateway is found by its status, or, where the broker replays no retained message to a wildcard, named. `seen` is
+    what has come to earlier lives, if that was kept.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two have a default that is right for most
         self,
         client: ClientId,
         wishes: Mapping[str, Wish],
@@ -69,12 +71,13 @@ class Subscriber:
         token: str = "",
         lasting: bool = False,
         travel: Travel | None = None,
+        seen: Seen | None = None,
     ) -> None:
         assert wishes or lasting
         self.state = State.OFFLINE
         self._client = client
         self._wishes = Wishes(wishes, lasting=lasting)
-        self._inbox = Inbox(self._wishes, None if travel is None else travel.seen)
+        self._inbox = Inbox(self._wishes, seen if travel is None else travel.seen)
         self._record = Journal(client, self._wishes, qos=qos, lease_s=lease_s, token=token)
         if travel is not None:
             self._record.journey = travel.journey

@@ -12,8 +12,11 @@ enough: of two equal publications we may have had the first, which was acknowled
 one that is repeated.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
+
+from msgspec import Struct
 
 from mqloom.core.ids import GatewayId, PublicationId
 from mqloom.core.limits import SEEN_ORIGINS_MAX, SEEN_WINDOW
@@ -32,7 +35,7 @@ REPEATS_KEPT: Final = 512
 """So many of the newest repeats are remembered whatever the mark says: what they repeat may come later, another way."""
 
 Print = int
-"""What a publication and its repeat have in common. Never leaves this process, so that Python's own hash will do."""
+"""What a publication and its repeat have in common. Where it does not leave the process Python's own hash will do."""
 
 
 def print_of(packet: int, topic: str, payload: bytes) -> Print:
@@ -40,10 +43,43 @@ def print_of(packet: int, topic: str, payload: bytes) -> Print:
     return hash((packet, topic, payload))
 
 
-class Seen:
-    """The publications that have come to one gateway, or to one client."""
+def lasting_print_of(packet: int, topic: str, payload: bytes) -> Print:
+    """Return the same for one that a later process must know."""
+    digest = hashlib.blake2b(b"%d %s\0" % (packet, topic.encode()), digest_size=8)
+    digest.update(payload)
+    return int.from_bytes(digest.digest(), "big")
 
-    def __init__(self, *, window: int = SEEN_WINDOW, origins_max: int = SEEN_ORIGINS_MAX) -> None:
+
+class SeenEpoch(Struct, frozen=True, array_like=True):
+    """What is remembered of one epoch: all below the floor, and above it each sequence, with its print."""
+
+    number: int
+    floor: int
+    above: dict[int, Print | None]
+    repeats: dict[Print, int]
+
+
+class SeenOrigin(Struct, frozen=True, array_like=True):
+    """What is remembered of one origin."""
+
+    name: GatewayId
+    epochs: tuple[SeenEpoch, ...]
+
+
+class Seen:
+    """The publications that have come to one gateway, or to one client.
+
+    A memory that is written down (`dump`) and read by a later process needs the `printing` of `lasting_print_of`.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int = SEEN_WINDOW,
+        origins_max: int = SEEN_ORIGINS_MAX,
+        printing: Callable[[int, str, bytes], Print] = print_of,
+    ) -> None:
+        self._printing = printing
         self._window = window
         self._origins_max = origins_max
         self._origins: dict[GatewayId, _Origin] = {}
@@ -59,7 +95,7 @@ class Seen:
         origin = self._of(publication.origin)
         print_ = None
         if publication.packet:
-            print_ = print_of(publication.packet, publication.topic, publication.payload)
+            print_ = self._printing(publication.packet, publication.topic, publication.payload)
         epoch = origin.epoch(publication.epoch)
         low_water = publication.low_water if publication.qos and not self.holds_floors else 0
         window = self._window * HELD_TIMES if self.holds_floors else self._window
@@ -80,6 +116,40 @@ class Seen:
         """Return below which sequence whatever comes from an origin is a duplicate."""
         known = self._origins.get(origin)
         return known.epochs[epoch].floor if known is not None and epoch in known.epochs else 0
+
+    def note(self, name: GatewayId, epoch: int, sequence: int, print_: Print | None, *, low_water: int | None) -> None:
+        """Remember one that was new elsewhere; with no mark at all, marks do not count now."""
+        known = self._of(name).epoch(epoch)
+        window = self._window * HELD_TIMES if low_water is None else self._window
+        known.first_time(sequence, low_water or 0, window, print_)
+
+    def note_repeat(self, name: GatewayId, epoch: int, sequence: int, print_: Print) -> None:
+        """Remember that it is a repeat, of which nothing was known: what it repeats may still come."""
+        self._of(name).epoch(epoch).repeats[print_] = sequence
+
+    def dump(self, sequences_max: int) -> list[SeenOrigin]:
+        """Return what is remembered; past so many sequences, not of origins that are unheard of for longest."""
+        kept: list[SeenOrigin] = []
+        room = sequences_max
+        for name, origin in reversed(self._origins.items()):
+            epochs = [(number, epoch) for number, epoch in origin.epochs.items()]
+            room -= sum(len(epoch.above) for _, epoch in epochs)
+            if room < 0:
+                break
+            dumped = (SeenEpoch(number, each.floor, dict(each.above), dict(each.repeats)) for number, each in epochs)
+            kept.append(SeenOrigin(name, tuple(dumped)))
+        return kept[::-1]
+
+    def load(self, origins: Sequence[SeenOrigin]) -> None:
+        """Remember what an earlier life has dumped."""
+        for each in origins:
+            origin = self._of(each.name)
+            for dumped in each.epochs:
+                epoch = origin.epoch(dumped.number)
+                epoch.floor = dumped.floor
+                epoch.above.update(dumped.above)
+                epoch.repeats.update(dumped.repeats)
+                epoch.trim_at = max(TRIM_MIN, 2 * len(epoch.above))
 
     def _of(self, name: GatewayId) -> "_Origin":
         origin = self._origins.pop(name, None)
