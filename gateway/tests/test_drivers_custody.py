@@ -206,7 +206,8 @@ def test_a_broker_that_allows_less_than_before_is_not_sent_more(client: str, mon
         for number in range(10):
             one.connection.publish("a", str(number).encode(), 1)
         await until(lambda: len(one.broker.published) == 10)
-        monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.IN_FLIGHT_MAX", 3)
+        name = "PAHO_IN_FLIGHT_MAX" if client == "paho" else "IN_FLIGHT_MAX"
+        monkeypatch.setattr(f"mqloom.gateway.drivers.{client}_connection.{name}", 3)
         await one.reconnect()
         sent_again = 3 if client == "asyncio" else 10  # paho sends everything again by itself
         await until(lambda: len(one.broker.published) == 10 + sent_again)

@@ -426,8 +426,12 @@ LINK_QUEUE_MAX: Final = 10_000
 """Messages that wait for a broker: past half of it the gateway takes nothing in until a quarter is left, and while the
 broker is away new ones past it are dropped, and counted."""
 
-IN_FLIGHT_MAX: Final = 100
-"""Messages of QoS 1 that a connection has written without their PUBACK, if the broker allows so many; more wait."""
+IN_FLIGHT_MAX: Final = 1_000
+"""Messages of QoS 1 that a connection has written without their PUBACK, if the broker allows so many; more wait. With a
+tenth of it both stood still for each other on a busy machine, where each gets its turn every few milliseconds only."""
+
+PAHO_IN_FLIGHT_MAX: Final = 100
+"""The same for paho's client, which is slower with more."""
 
 PENDING_MAX: Final = 60_000
 """Messages of QoS 1 waiting for a broker that is there, or in flight; more are refused. MQTT has 65,535 packet ids."""

@@ -21,7 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from mqloom.core.errors import LocalError, TopicError
-from mqloom.core.limits import IN_FLIGHT_MAX, LINK_QUEUE_MAX, PENDING_MAX, RECONNECT_S_MAX
+from mqloom.core.limits import LINK_QUEUE_MAX, PAHO_IN_FLIGHT_MAX, PENDING_MAX, RECONNECT_S_MAX
 from mqloom.core.tls import load_files
 from mqloom.core.topics import check_topic
 from mqloom.gateway.drivers.bounded_paho import BoundedClient
@@ -308,7 +308,7 @@ class PahoConnection(KeptConnection):
 
     def _opened(self, limits: BrokerLimits) -> None:
         self._limits = limits
-        self._window = min(IN_FLIGHT_MAX, limits.receive_maximum)
+        self._window = min(PAHO_IN_FLIGHT_MAX, limits.receive_maximum)
         self._send_waiting()
 
     def _published(self, packet: int, problem: str) -> None:
