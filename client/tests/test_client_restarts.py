@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client, Federation
@@ -125,6 +126,73 @@ def test_killed_in_the_middle_of_a_move_under_load_no_number_is_missing_and_none
     until(lambda: not town.has_session(WEST, "mortal"), "one session is left")
     came = first.end() + second.end()
     assert sorted(came) == sent
+
+
+HABIT = """
+import sys
+from paho.mqtt.enums import CallbackAPIVersion
+from mqloom.client import Client, Federation
+
+federation = Federation(order_keys=tuple(sys.argv[2:]))
+client = Client(CallbackAPIVersion.VERSION2, "habitual", clean_session=False, federation=federation)
+
+def on_connect(client, _data, flags, _reason, _properties):
+    if not flags.session_present:
+        client.subscribe("stocks/#", 1)
+        print("subscribes", flush=True)
+
+client.on_message = lambda _c, _u, message: print(message.payload.decode(), flush=True)
+client.on_connect = on_connect
+client.on_established = lambda _c, _u, wish, _p: print("established", wish.topics, flush=True)
+client.connect("127.0.0.1", int(sys.argv[1]))
+client.loop_forever()
+"""
+
+
+@pytest.mark.parametrize("is_movable", [False, True])
+def test_a_program_that_subscribes_only_to_a_new_session_is_served_in_its_next_life(
+    town: Town, is_movable: bool
+) -> None:
+    words = [sys.executable, "-c", HABIT, str(town.ports[WEST])]
+    words += [town.keys.signing.public.text] if is_movable else []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert [first.stdout.readline() for _ in range(2)] == ["subscribes\n", "established stocks/#\n"]
+        first.kill()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as second:
+        assert second.stdout is not None
+        assert second.stdout.readline() == "established stocks/#\n"
+        town.publisher(EAST).publish("stocks/YHOO", say(1), 1).wait_for_publish(WAIT_S_MAX)
+        assert second.stdout.readline() == say(1) + "\n"
+        second.kill()
+
+
+def test_what_an_earlier_life_wanted_can_be_replaced_and_given_up(town: Town) -> None:
+    first, _ = town.client(client_id="changing", clean_session=False)
+    first.disconnect()
+    first.loop_stop()
+    heard = threading.Event()
+    again = Client(CallbackAPIVersion.VERSION2, "changing", clean_session=False, federation=town.federation)
+    came: queue.Queue[MQTTMessage] = queue.Queue()
+    again.on_message = lambda _c, _u, message: came.put(message)
+    again.on_established = lambda *_: heard.set()
+    again.connect("127.0.0.1", town.ports[WEST])
+    again.loop_start()
+    assert heard.wait(WAIT_S_MAX)  # adopted
+    heard.clear()
+    again.subscribe("stocks/#", 1, where="volume > 3")
+    assert heard.wait(WAIT_S_MAX)
+    assert again._shim is not None
+    table = again._shim.table
+    until(lambda: list(table) == ["stocks/# WHERE volume > 3"], "the other has ended")
+    for volume in (1, 5):
+        payload = json.dumps({"volume": volume})
+        town.publisher(EAST).publish("stocks/YHOO", payload, 1).wait_for_publish(WAIT_S_MAX)
+    assert json.loads(came.get(timeout=WAIT_S_MAX).payload)["volume"] == 5
+    again.unsubscribe("stocks/#")
+    until(lambda: len(table) == 0, "given up")
+    again.disconnect()
+    again.loop_stop()
 
 
 def test_a_memory_that_cannot_be_had_is_an_error_of_connect_and_one_without_a_name_of_the_constructor(

@@ -178,6 +178,8 @@ class Client(Wired):
             self._local.pop(each, None)
         names = [name for each in topics for name in self._shim.table.names_of(each, where)]
         others = [each for each in topics if not self._shim.table.names_of(each, None)]
+        for each in others:
+            self._shim.table.give_up(each)
         if not names:
             return super().unsubscribe(topic, properties)
         if others:
@@ -315,6 +317,8 @@ class Client(Wired):
         mid = self._mid_generate()
         shim.table.subscribing.begin(mid, [name for name, _ in named])
         for name, each in named:
+            for outdated in shim.table.outdated_by(name, each):
+                shim.request(WishRemoved(name=outdated))
             shim.table.add(name, each)
             shim.request(WishAdded(name=name, wish=each.wish))
         return MQTTErrorCode.MQTT_ERR_SUCCESS, mid

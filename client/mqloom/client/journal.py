@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mqloom.client.journey import AT_HOME, Journey, journey_in, pointer_of, probe_of, record_of
+from mqloom.client.journey import AT_HOME, Journey, journey_in, pointer_of, probe_of, record_of, wishes_in
 from mqloom.client.limits import LEASE_S, READ_S, READ_TRIES
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.client.wishes import Wishes
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
 
 NEVER: Final = float("inf")
@@ -34,6 +35,7 @@ class Journal:
     reads: bool = False
     waits: bool = False
     """Whether nobody has said yet what comes of what was read."""
+    tries_max: int = READ_TRIES
     read_by: float | None = None
     write_at: float = 0.0
     """When it is to be written next: at a third of its lease, or sooner."""
@@ -72,7 +74,7 @@ class Journal:
     @property
     def may_probe(self) -> bool:
         """Whether it is worth asking once more: what stands before it may take long."""
-        return self._tries < READ_TRIES
+        return self._tries < self.tries_max
 
     def probe(self, gateway: GatewayId, now: float) -> Publish:
         """Write what comes behind all that is there, and changes nothing."""
@@ -88,10 +90,10 @@ class Journal:
             self._found = payload
         return False
 
-    def end_reading(self) -> Journey | None:
-        """Return what an earlier life has left."""
+    def end_reading(self) -> tuple[Journey | None, dict[str, Wish]]:
+        """Return what an earlier life has left: of its moves, and of what it wanted."""
         self.reads, self.read_by = False, None
-        return journey_in(self._found)
+        return journey_in(self._found), wishes_in(self._found)
 
     def leave(self, to: str) -> None:
         """Say from now on that we leave."""

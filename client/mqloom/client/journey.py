@@ -45,6 +45,15 @@ def probe_of(journey: Journey, token: str) -> bytes:
     return encode_record(record)
 
 
+def wishes_in(data: bytes) -> dict[str, Wish]:
+    """Return what a record asks for; nothing if there is no record, or it is none of ours."""
+    try:
+        record = decode_record(data) if data else None
+    except RecordError:
+        return {}
+    return {} if record is None or record.format != "frame" else dict(record.subscriptions)
+
+
 def journey_in(data: bytes) -> Journey | None:
     """Return what a record says of moves; None if there is no record, or it is none of ours."""
     if not data:

@@ -1,13 +1,14 @@
 """What a client that is moved between brokers tells its driver, and is told: one leg for each broker it is at."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from mqloom.client.roles import Role
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.vocabulary import (
+    Adopted,
     CloseRequested,
     Connected,
     ConnectionLost,
@@ -37,21 +38,6 @@ class Place(NamedTuple):
 
     gateway: GatewayId | None
     broker: RosterBroker
-
-
-class Role(Enum):
-    """What a leg is for."""
-
-    HOME = auto()
-    """We are served by it; there is one."""
-    TARGET = auto()
-    """We are about to be served by it."""
-    OLD = auto()
-    """We were served by it, and get what is under way to it."""
-    WAITING = auto()
-    """An earlier life has left it for another, which we try first."""
-    ERASING = auto()
-    """We were not served by it after all, and delete what we wrote there."""
 
 
 @dataclass(slots=True)
@@ -131,5 +117,17 @@ class Stayed(Struct, frozen=True, kw_only=True):
 
 TravelEvent = OnLeg | WishAdded | WishRemoved | CloseRequested | Woke
 TravelEffect = (
-    ForLeg | OpenLeg | CloseLeg | Migrated | Stayed | WakeAt | Deliver | Tell | Note | Unserved | Failed | Finished
+    ForLeg
+    | OpenLeg
+    | CloseLeg
+    | Migrated
+    | Stayed
+    | WakeAt
+    | Deliver
+    | Tell
+    | Adopted
+    | Note
+    | Unserved
+    | Failed
+    | Finished
 )

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from mqloom.client.journal import NEVER, Travel
 from mqloom.client.journey import Journey
-from mqloom.client.legs import HOME_LEG, Leg, Place, Role
+from mqloom.client.legs import HOME_LEG, Leg, Place
 from mqloom.client.limits import FAILOVER_S, LEASE_S
+from mqloom.client.roles import Role
 from mqloom.client.states import State
 from mqloom.client.subscriber import Subscriber
 from mqloom.core.ids import ClientId, GatewayId
@@ -22,6 +23,7 @@ class Manner(NamedTuple):
     qos: int = 1
     lease_s: float = LEASE_S
     token: str = ""
+    adopts: bool = False
 
 
 class Party:
@@ -53,9 +55,16 @@ class Party:
         return next((leg for leg in self if leg.role is role), None)
 
     def add(
-        self, role: Role, gateway: GatewayId | None, wishes: Mapping[str, Wish], journey: Journey, end_by: float | None
+        self,
+        role: Role,
+        gateway: GatewayId | None,
+        wishes: Mapping[str, Wish],
+        journey: Journey,
+        end_by: float | None,
+        *,
+        is_first: bool = False,
     ) -> Leg:
-        """Have one more leg."""
+        """Have one more leg; the first of a life takes over what an earlier one wanted, if this client does."""
         core = Subscriber(
             self._client,
             wishes,
@@ -65,6 +74,7 @@ class Party:
             token=self._manner.token,
             lasting=True,
             travel=Travel(journey, self.seen),
+            adopts=is_first and self._manner.adopts,
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)
         self.legs[leg.number] = leg

@@ -34,6 +34,7 @@ from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
 from mqloom.client.subscriber import Subscriber
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
+    Adopted,
     CloseRequested,
     Connected,
     ConnectionLost,
@@ -324,7 +325,7 @@ class Shim:
                 incarnation=incarnation,
                 desk=desk,
                 wall_offset_s=time.time() - time.monotonic(),
-                manner=Manner(lease_s=lease_s, token=self._settings.token),
+                manner=Manner(lease_s=lease_s, token=self._settings.token, adopts=self._is_kept()),
                 seen=self._seen,
                 follows_strangers=self._settings.follows_strangers,
             )
@@ -337,6 +338,7 @@ class Shim:
             token=self._settings.token,
             lasting=True,
             seen=self._seen,
+            adopts=self._is_kept(),
         )
 
     def _can_be_moved(self) -> bool:
@@ -359,6 +361,10 @@ class Shim:
                 self._ways.close(effect.leg, forget=effect.forget)
             case WakeAt():
                 self._wake_at = effect.at
+            case Adopted():
+                for name, wish in effect.wishes.items():
+                    if not self.table.adopt(name, wish):
+                        self._events.append((None, WishRemoved(name=name), 0))
             case Tell() | Note() | Unserved() | Migrated() | Stayed():
                 self._tidings.append(effect)
             case _:

@@ -24,13 +24,19 @@
                      CloseRequested, ConnectionLost        CLOSED    Finished
     CLOSED           anything                              CLOSED    nothing
 
+One that adopts what an earlier life of it has wanted, if its broker had kept its session, reads that first, too:
+
+    OFFLINE          Connected, the session was kept       FINDING   whatever is wanted; then READING
+    READING          our own probe, or none after READ_S   ASKING    Adopted, write the record
+    READING          the same, and nothing is wanted       IDLE
+
 One that is moved between brokers (it has a *journey*) reads first what an earlier life of it has left there, and may be
 told to leave, when it is served elsewhere.
 
     FINDING          status: alive, the first time         READING   subscribe to the record, too; write a probe there
     READING          our own probe                         the same  JournalRead
     READING          Woke: no probe after READ_S           the same  write another, READ_TRIES times; then JournalRead
-    READING          Proceed                               ASKING    write the record
+    READING          Proceed                               ASKING    write the record; IDLE if nothing is wanted
     ASKING, SERVED   Proceed                               the same  write the record
     READING - SERVED LeaveRequested                        LEAVING   write the record with `leaving_to`
     OFFLINE, FINDING LeaveRequested                        the same  later: LEAVING in place of ASKING

@@ -14,18 +14,18 @@ and with nothing to ask for it is SERVED by nothing. A subscription that is remo
 the gateway has said `ended`, or for ENDED_S.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mqloom.client.inbox import COUNTS, Heard, Inbox
+from mqloom.client.inbox import COUNTS, Heard
 from mqloom.client.journal import NEVER, Journal, Travel
 from mqloom.client.journey import Journey
 from mqloom.client.limits import ANSWER_S, ASK_AGAIN_S, CHANGE_S, CLOSE_S, ENDED_S, FIND_S, LEASE_S
-from mqloom.client.lookout import Lookout
+from mqloom.client.standing import Standing
 from mqloom.client.states import State
 from mqloom.client.vocabulary import (
+    Adopted,
     CloseRequested,
     Connected,
     ConnectionLost,
@@ -46,18 +46,19 @@ from mqloom.client.vocabulary import (
     WishRemoved,
     Woke,
 )
-from mqloom.client.wishes import Wishes, WishState
+from mqloom.client.wishes import WishState
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Answer, Status, Wish
 from mqloom.core.seen import Seen
 
 
-class Subscriber:
+class Subscriber(Standing):
     """One client with its subscriptions: fixed for its life, or `lasting`, when they may come and go.
 
     The gateway is found by its status, or, where the broker replays no retained message to a wildcard, named. `seen` is
-    what has come to earlier lives, if that was kept.
+    what has come to earlier lives, if that was kept. One that `adopts` wants what an earlier life has wanted, too, if
+    the broker has kept its session: as with any MQTT client, which need not subscribe again then.
     """
 
     def __init__(  # noqa: PLR0913 - all but two have a default that is right for most
@@ -72,67 +73,21 @@ class Subscriber:
         lasting: bool = False,
         travel: Travel | None = None,
         seen: Seen | None = None,
+        adopts: bool = False,
     ) -> None:
         assert wishes or lasting
-        self.state = State.OFFLINE
+        super().__init__(wishes, gateway=gateway, lasting=lasting, seen=seen if travel is None else travel.seen)
         self._client = client
-        self._wishes = Wishes(wishes, lasting=lasting)
-        self._inbox = Inbox(self._wishes, seen if travel is None else travel.seen)
         self._record = Journal(client, self._wishes, qos=qos, lease_s=lease_s, token=token)
-        if travel is not None:
-            self._record.journey = travel.journey
-            self._record.reads = self._record.waits = True
-        self._lasting = lasting
-        self._lookout = Lookout(self._inbox, gateway)
-        self._answered = False
+        self._adopts = adopts
+        self._record.reads = adopts or travel is not None
+        if travel is None:
+            self._record.tries_max = 1
+        else:
+            self._record.journey, self._record.waits = travel.journey, True
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
-
-    @property
-    def counts(self) -> Counter[str]:
-        """What was dropped or ignored, by the names in COUNTS."""
-        return self._inbox.counts
-
-    @property
-    def gateway(self) -> GatewayId | None:
-        """The gateway that we asked last."""
-        return self._lookout.gateway
-
-    @property
-    def wishes(self) -> Mapping[str, Wish]:
-        """What is wanted, by name."""
-        return self._wishes.copy()
-
-    def is_served(self, *, partly: bool = False) -> bool:
-        """Whether all that is wanted is established, with every gateway or at least with those in reach."""
-        if self.state is State.IDLE:
-            return True
-        return self.state is State.SERVED and (partly or self._wishes.are_complete())
-
-    def has(self, name: str) -> bool:
-        """Whether something still comes, or may come, for this subscription."""
-        return self._wishes.has(name)
-
-    @property
-    def nearest(self) -> GatewayId | None:
-        """The gateway of this broker, alive or not, as far as we have heard of one."""
-        return self._lookout.nearest
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the gateway that is alive here answers us, though not for everything yet."""
-        return self.state is State.ASKING and self._answered
-
-    @property
-    def has_read(self) -> bool:
-        """Whether it is known what an earlier life has left."""
-        return not self._record.reads
-
-    @property
-    def refused(self) -> list[str]:
-        """The names that the gateway has refused."""
-        return self._wishes.named(WishState.REFUSED)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; return what is to be done, in order."""
@@ -191,7 +146,10 @@ class Subscriber:
     def _connect(self, connected: Connected, now: float) -> None:
         if not connected.resumed and self._wishes.named(WishState.ESTABLISHED):
             self.counts["gaps"] += 1
-        if self._wishes:
+        if not connected.resumed:  # what the session had is over
+            self._adopts = False
+            self._record.reads = self._record.reads and self._record.waits
+        if self._wishes or (self._adopts and self._record.reads):
             self._find(now)
         else:
             self.state = State.IDLE
@@ -239,7 +197,7 @@ class Subscriber:
         if layout.is_out(self._client, message.topic):  # a kept session brings it before we know of a gateway
             self._effects += self._inbox.envelope(message.payload)
         elif gateway is not None and message.topic == layout.record(gateway, self._client):
-            self._receive_record(message.payload)
+            self._receive_record(message.payload, now)
         elif gateway is not None and message.topic == layout.control(gateway, self._client):
             answer = self._inbox.answer(message.payload)
             if answer is not None:
@@ -272,7 +230,7 @@ class Subscriber:
             Subscribe(topic=layout.control(status.gateway, self._client), qos=1),
             Subscribe(topic=layout.out(status.gateway, self._client), qos=self._record.qos),
         ]
-        if not self._record.waits:
+        if not self._record.waits and not self._record.reads:
             self._ask(now)
             return
         self.state = State.READING
@@ -292,19 +250,34 @@ class Subscriber:
 
     # ---- moves ---------------------------------------------------------------------------------------------------
 
-    def _receive_record(self, payload: bytes) -> None:
+    def _receive_record(self, payload: bytes, now: float) -> None:
         """Heed what we have written ourselves, in this life or an earlier one."""
         if self._record.hear(payload) and self.state is State.READING:
-            self._end_reading()
+            self._end_reading(now)
 
-    def _end_reading(self, *, is_certain: bool = True) -> None:
-        if self._record.reads:
-            self._effects.append(JournalRead(journey=self._record.end_reading(), is_certain=is_certain))
+    def _end_reading(self, now: float, *, is_certain: bool = True) -> None:
+        if not self._record.reads:
+            return
+        journey, wishes = self._record.end_reading()
+        adopted = self._wishes.adopt(wishes) if self._adopts else {}
+        if adopted:
+            self._effects.append(Adopted(wishes=adopted))
+        if self._record.waits:
+            self._effects.append(JournalRead(journey=journey, is_certain=is_certain))
+        else:
+            self._begin(now)
+
+    def _begin(self, now: float) -> None:
+        """What was there has been read: ask for what is wanted, if anything is."""
+        if self._wishes:
+            self._ask(now)
+        else:  # and what could not be read stays as it is
+            self.state = State.IDLE
 
     def _proceed(self, journey: Journey, now: float) -> None:
         self._record.journey, self._record.waits = journey, False
         if self.state is State.READING:
-            self._ask(now)
+            self._begin(now)
         elif self.state in (State.ASKING, State.SERVED) or self._can_write_ahead:
             self._write(now)
 
@@ -413,7 +386,7 @@ class Subscriber:
             if self.gateway is not None and self._record.may_probe:
                 self._effects.append(self._record.probe(self.gateway, now))
             else:
-                self._end_reading(is_certain=False)
+                self._end_reading(now, is_certain=False)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
             self._write(now)
         for name in self._wishes.overdue(now):

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from mqloom.client.legs import Leg, Role
+from mqloom.client.legs import Leg
 from mqloom.client.limits import GONE_MAX
+from mqloom.client.roles import Role
 from mqloom.core.records import Answer
 
 

@@ -5,22 +5,7 @@ broker the client has a record, which only it writes: that is its journal. Befor
 down where it goes; at the target where it came from; and when it leaves, where it is. So whatever dies, a later life of
 the client reads at either broker what was under way, and goes on with it.
 
-    legs              event                                  next
-    HOME              an order that counts                   HOME + TARGET    record: moving_to
-    HOME              its broker refers us elsewhere         HOME + TARGET    the same, if we may go there
-    HOME              not served for FAILOVER_S              HOME + TARGET    with another broker of the roster
-    HOME + TARGET     the target serves us completely        OLD + HOME       old record: leaving_to
-    HOME + TARGET     it refuses, or takes too long          HOME (+ ERASING) record as ever; the target's is deleted
-    OLD + HOME        the old gateway has given us all       HOME             old record: moved_to; its session ends
-    OLD + HOME        LINGER_S are over                      HOME             its session ends
-    HOME + ERASING    connected again, or LINGER_S are over  HOME             its session ends
-
-A later life begins with a leg, and with what it finds there:
-
-    moving_to B       HOME + OLD         we stay; B is left, once we are served
-    moved_from A      the same           A is left
-    leaving_to B      WAITING + TARGET   B first; if it is not there within REACH_S, we are served here
-    moved_to B        the same           and if B says that we went on from there, we do
+`roles` has what legs are for, and the ways between.
 
 "Completely" is with every gateway; but if the broker that we leave is away itself, with every one in reach.
 What comes by any leg is given out once. As long as there are two, or it is not known yet what an earlier life has left,
@@ -41,17 +26,18 @@ from mqloom.client.legs import (
     OpenLeg,
     Place,
     Referred,
-    Role,
     Stayed,
     TravelEffect,
     TravelEvent,
 )
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.party import Manner, Party
+from mqloom.client.roles import Role
 from mqloom.client.states import State
 from mqloom.client.summons import Summons
 from mqloom.client.tellings import Tellings
 from mqloom.client.vocabulary import (
+    Adopted,
     CloseRequested,
     Connected,
     ConnectionLost,
@@ -113,7 +99,7 @@ class Traveller:
         self._is_over = False
         self._wake_at: float | None = None
         self._effects: list[TravelEffect] = []
-        self._party.add(Role.HOME, None, wishes, Journey(incarnation=incarnation), None)
+        self._party.add(Role.HOME, None, wishes, Journey(incarnation=incarnation), None, is_first=True)
 
     @property
     def home(self) -> Leg:
@@ -157,9 +143,9 @@ class Traveller:
 
     # ---- legs ----------------------------------------------------------------------------------------------------
 
-    def _open(self, role: Role, place: Place, journey: Journey, end_by: float) -> None:
+    def _open(self, role: Role, place: Place, journey: Journey, end_by: float, *, is_first: bool = False) -> None:
         """Go to another broker, with all that is wanted."""
-        leg = self._party.add(role, place.gateway, self.home.core.wishes, journey, end_by)
+        leg = self._party.add(role, place.gateway, self.home.core.wishes, journey, end_by, is_first=is_first)
         self._effects.append(OpenLeg(leg=leg.number, gateway=place.gateway, broker=place.broker))
 
     def _drop(self, leg: Leg, *, forget: bool) -> None:
@@ -211,6 +197,8 @@ class Traveller:
                 self._finished(leg, now)
             case Unserved() if leg.role is Role.TARGET:
                 self._stay(effect.problem, now)
+            case Adopted():
+                self._adopt(leg, effect, now)
             case Tell():
                 others = [other for other in self._party if other.role is not Role.ERASING]
                 if self._tellings.is_news(leg, effect.answer, others):
@@ -218,6 +206,15 @@ class Traveller:
             case _:
                 if leg.role in (Role.HOME, Role.WAITING) or not isinstance(effect, Note | Unserved):
                     self._effects.append(effect)
+
+    def _adopt(self, leg: Leg, adopted: Adopted, now: float) -> None:
+        """What an earlier life wanted at one broker is wanted wherever we are."""
+        self._effects.append(adopted)
+        for other in self._party:
+            if other is not leg and other.role is not Role.ERASING:
+                for name, wish in adopted.wishes.items():
+                    if not other.core.has(name):
+                        self._give(other, WishAdded(name=name, wish=wish), now)
 
     def _is_for_us(self, leg: Leg, message: MessageReceived, now: float) -> bool:
         """Heed orders and rosters; what does not count is counted by its reason, told, and ignored."""
@@ -397,7 +394,8 @@ class Traveller:
             self._drop(leg, forget=True)
         else:
             leg.role, leg.end_by = Role.OLD, now + LINGER_S
-        self._open(Role.TARGET, self._party.place(to), Journey(incarnation=self._incarnation), now + REACH_S)
+        journey = Journey(incarnation=self._incarnation)
+        self._open(Role.TARGET, self._party.place(to), journey, now + REACH_S, is_first=True)
 
     # ---- time and the end ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from mqloom.core.publication import Publication
 from mqloom.core.records import Answer, Wish
 
 __all__ = [
+    "Adopted",
     "CloseRequested",
     "Connected",
     "ConnectionLost",
@@ -132,6 +133,12 @@ class Tell(Struct, frozen=True, kw_only=True):
     answer: Answer
 
 
+class Adopted(Struct, frozen=True, kw_only=True):
+    """Tell the user that these, which an earlier life has asked for, are wanted in this one, too."""
+
+    wishes: dict[str, Wish]
+
+
 class Note(Struct, frozen=True, kw_only=True):
     """Tell whoever watches what is being waited for; nothing needs to be done about it."""
 
@@ -165,4 +172,4 @@ class Finished(Struct, frozen=True, kw_only=True):
     """It is over, as the user wanted."""
 
 
-Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Note | Unserved | JournalRead | Failed | Finished
+Effect = Subscribe | Publish | WakeAt | Deliver | Tell | Adopted | Note | Unserved | JournalRead | Failed | Finished

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqloom.client.limits import GONE_MAX
 from mqloom.core.records import Wish
+
+ADOPTED_QOS: Final = 1
+"""At which QoS the program gets what an earlier life has asked for: its record does not say; as it was published."""
 
 REFUSED: Final = 128
 """The code of a subscription that failed, in every version of MQTT; below it is the QoS that is granted."""
@@ -20,6 +24,8 @@ class Wanted:
 
     wish: Wish
     qos: int
+    is_adopted: bool = False
+    """Whether an earlier life of the program has asked for it, and this one has not."""
 
 
 @dataclass(slots=True)
@@ -59,6 +65,7 @@ class Table:
 
     def __init__(self) -> None:
         self._wanted: dict[str, Wanted] = {}
+        self._given_up: dict[str, None] = {}  # topics, the newest GONE_MAX
         self.subscribing = Calls()
         self.unsubscribing = Calls()
 
@@ -71,6 +78,25 @@ class Table:
     def add(self, name: str, wanted: Wanted) -> None:
         """Take one in, instead of another of that name."""
         self._wanted[name] = wanted
+        self._given_up.pop(wanted.wish.topics, None)
+
+    def give_up(self, topics: str) -> None:
+        """Nothing is wanted of these topics, whatever an earlier life has asked for, and was not read yet."""
+        self._given_up[topics] = None
+        if len(self._given_up) > GONE_MAX:
+            del self._given_up[next(iter(self._given_up))]
+
+    def adopt(self, name: str, wish: Wish) -> bool:
+        """An earlier life has asked for this; return whether this one wants it, too."""
+        if wish.topics in self._given_up:
+            return False
+        self._wanted.setdefault(name, Wanted(wish, ADOPTED_QOS, is_adopted=True))
+        return True
+
+    def outdated_by(self, name: str, wanted: Wanted) -> list[str]:
+        """Return the names of what an earlier life has asked for of the same topics: now the program says what."""
+        found = [(each, other) for each, other in self._wanted.items() if each != name and other.is_adopted]
+        return [each for each, other in found if other.wish.topics == wanted.wish.topics]
 
     def get(self, name: str) -> Wanted | None:
         """Return one, if it is there."""

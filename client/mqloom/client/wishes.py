@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from mqloom.client.limits import GONE_MAX
+from mqloom.core.limits import RECORD_SUBSCRIPTIONS_MAX
 from mqloom.core.records import Answer, Wish
 
 
@@ -61,6 +62,15 @@ class Wishes:
         self._gone.pop(name, None)
         self._wishes[name] = wish
         self._standings[name] = WishState.OPEN
+
+    def adopt(self, wishes: Mapping[str, Wish]) -> dict[str, Wish]:
+        """Take in what an earlier life wanted; return that. Of topics that this one has named it says itself what."""
+        named = {wish.topics for wish in self._wishes.values()}
+        room = max(0, RECORD_SUBSCRIPTIONS_MAX - len(self._wishes))
+        new = [name for name, wish in wishes.items() if wish.topics not in named and name not in self._gone][:room]
+        for name in new:
+            self.add(name, wishes[name])
+        return {name: wishes[name] for name in new}
 
     def remove(self, name: str, by: float) -> bool:
         """One is no longer wanted; return whether the gateway may have been asked for it, and can say when it ends."""

@@ -56,7 +56,8 @@ class Trip:
         """Have a life that has not begun to connect."""
         self.now = 0.0
         desk = OrderDesk(client=ANN, incarnation="life 1", keys=[KEY.public])
-        self.core = Traveller(ANN, WISHES, incarnation="life 1", desk=desk, wall_offset_s=1_000.0, **options)
+        wishes = options.pop("wishes", WISHES)
+        self.core = Traveller(ANN, wishes, incarnation="life 1", desk=desk, wall_offset_s=1_000.0, **options)
         self.records: dict[GatewayId, list[bytes]] = {A: [], B: [], C: [], STRANGER: []}
         self.answers: list[tuple[str, str]] = []
         self.effects: list[TravelEffect] = []
