@@ -71,6 +71,13 @@ def test_clusters_balance_with_each_other_and_stop_to_hear_each_other() -> None:
         assert edge.hops == 2
 
 
+def test_clusters_with_a_head_without_edges_between_them_balance_too() -> None:
+    links = [("h1", "a"), ("h1", "b"), ("h1", "r"), ("r", "h2"), ("h2", "c"), ("h2", "d")]
+    world = AgentsWorld(links, {"a": 40, "b": 40})
+    world.run(1_500.0)
+    assert world.numbers().get("c", 0) + world.numbers().get("d", 0) > 20, world.numbers()
+
+
 def test_edges_that_find_nobody_ask_for_help_and_other_clusters_give_it() -> None:
     world = AgentsWorld(CHAIN, {"a": 120, "b": 120, "c": 60, "d": 60}, strength={"c": 3.0, "d": 3.0})
     world.run(1_500.0)

@@ -128,6 +128,7 @@ class Net:
         while self.queue:
             self.now, _, call = heapq.heappop(self.queue)
             call()
+            assert self.number < 200_000, "somebody turns in circles"
             assert self.now < STORM_S + 10 * (MOVE_S + LEASE_S + DELAY_S), "it does not come to rest"
 
     def stands(self) -> dict[GatewayId, str]:

@@ -96,6 +96,7 @@ class Head:
         self._state: BalanceState | None = None
         self._own: Load | None = None
         self._has_edges = False
+        self._is_relay = False
 
     # What others may know.
 
@@ -120,13 +121,16 @@ class Head:
 
     @property
     def wheres(self) -> list[str]:
-        """What we want to hear: all PIE of edges, since the mean is of all."""
+        """What we want to hear: all PIE of edges, since the mean is of all; and without edges all of clusters.
+
+        Who has no edges hands global PIE on, whatever its load is (3.3.2).
+        """
         clusters = self._peer.clusters if not self._other else (*self._peer.clusters, self._other)
         return [
             want_of(self._peer.gateway),
             want_in("HELP", self._peer.cluster),
             *all_wheres("local", clusters),
-            *self._adaptive.wheres,
+            *(self._adaptive.wheres if self._has_edges else all_wheres("global", ())),
         ]
 
     @property
@@ -165,6 +169,7 @@ class Head:
                 effects += self._took(message, origin, now)
             case PieAsk():
                 self._publisher.asked(message)
+                effects += self._hand_on(message)
             case Help():
                 if message.cluster == self._peer.cluster and self._requests.asked(origin, now):
                     self._is_requested = True
@@ -187,6 +192,7 @@ class Head:
         effects = self._tell(self._mediator.wake(now), now)
         edges = self._peer.edges(self._edges.fresh(now))
         self._has_edges = bool(edges)
+        effects += self._relay(edges, now)
         self._detector.watched(edges, now)
         if self._mediator.session is not None:
             effects += self._look_after(now)
@@ -209,10 +215,25 @@ class Head:
         if pie.broker == self._peer.gateway or origin not in (pie.broker, *pie.via):
             return []
         self._clusters.take(pie, now)
-        handed_on = None
-        if self._peer.relays(self._peer.edges(self._edges.fresh(now)), now):
-            handed_on = relayed(pie, self._peer.gateway)
+        handed_on = relayed(pie, self._peer.gateway) if self._is_relay else None
         return [] if handed_on is None else [self._say(handed_on)]
+
+    def _relay(self, edges: list[Pie], now: float) -> list[AgentEffect]:
+        """Find out whether we are one who hands on; if we have become one, hand on what we know."""
+        was_relay, self._is_relay = self._is_relay, self._peer.relays(edges, now)
+        return self._say_again(self._clusters.fresh(now)) if self._is_relay and not was_relay else []
+
+    def _hand_on(self, ask: PieAsk) -> list[AgentEffect]:
+        """Say it again for those beyond us whom somebody begins to hear: what is asked does not reach them."""
+        if not self._is_relay or ask.level != "global":
+            return []
+        return self._say_again(
+            [pie for pie in self._clusters.known if pie.broker != ask.broker and ask.is_for(pie.load)]
+        )
+
+    def _say_again(self, pies: list[Pie]) -> list[AgentEffect]:
+        handed_on = (relayed(pie, self._peer.gateway) for pie in pies)
+        return [self._say(pie) for pie in handed_on if pie is not None]
 
     def _publish(self, edges: list[Pie], now: float) -> list[AgentEffect]:
         if not edges:

@@ -240,6 +240,11 @@ class PieBoard:
         return [self._pies[broker][0] for broker in sorted(self._pies)]
 
     @property
+    def known(self) -> list[Pie]:
+        """What has been said, as of when `fresh` was last asked."""
+        return [pie for pie, _ in self._pies.values()]
+
+    @property
     def relays(self) -> int:
         """How many cluster-heads without edges are between us and the farthest that we hear."""
         return max((len(pie.via) for pie, _ in self._pies.values()), default=0)

@@ -43,6 +43,9 @@ from mqloom.gateway.agent_interfaces import (
 )
 from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadKind, OffloadTask, ReportCard
 
+STEPS_S_MAX = 10
+"""With more events of a broker in a second than this, for long, it waits for nothing, and asks again and again."""
+
 RATE = 10.0
 EACH_BYTES = 100
 WANTED = Subscription.parse("#", "volume > 10")
@@ -156,7 +159,7 @@ class AgentsWorld:
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311
         self.weather, self.storm_s = weather, storm_s
-        self.now, self.number = 0.0, 0
+        self.now, self.number, self.steps = 0.0, 0, 0
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.log: list[str] = []
         self.counts: Counter[str] = Counter()
@@ -205,6 +208,8 @@ class AgentsWorld:
         while self.queue and self.queue[0][0] <= until:
             self.now, _, call = heapq.heappop(self.queue)
             call()
+            self.steps += 1
+            assert self.steps < STEPS_S_MAX * len(self.brokers) * (self.now + 100.0), "somebody turns in circles"
         self.now = until
 
     def _sample(self, name: GatewayId, life: int) -> None:
