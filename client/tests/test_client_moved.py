@@ -2,6 +2,8 @@
 
 import json
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,14 +49,20 @@ def test_moved_there_and_back_it_misses_nothing_and_gets_nothing_twice(
     assert numbers(came, [-1]) == [-1]
 
 
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_no_session_is_left_behind_and_none_at_the_end_unless_it_is_to_be_kept(town: Town, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_kept", "protocol"),
+    [(False, MQTTProtocolVersion.MQTTv311), (True, MQTTProtocolVersion.MQTTv311), (False, MQTTProtocolVersion.MQTTv5)],
+)
+def test_no_session_is_left_behind_and_none_at_the_end_unless_it_is_to_be_kept(
+    town: Town, is_kept: bool, protocol: MQTTProtocolVersion
+) -> None:
     wills: list[str] = []
     for at in (WEST, EAST):
         watcher = town.publisher(at)
         watcher.on_message = lambda _c, _u, message: wills.append(message.topic)
         watcher.subscribe("wills/#")
-    client, _ = town.client(client_id="one", clean_session=not is_kept, will="wills/one")
+    clean = not is_kept if protocol == MQTTProtocolVersion.MQTTv311 else None
+    client, _ = town.client(client_id="one", clean_session=clean, will="wills/one", protocol=protocol)
     assert town.migrate("one", EAST) == 0
     until(lambda: client._port == town.ports[EAST] and client.is_connected(), "the connection has moved, too")
     until(lambda: not town.has_session(WEST, "one"), "the old broker has forgotten it")
@@ -62,6 +70,36 @@ def test_no_session_is_left_behind_and_none_at_the_end_unless_it_is_to_be_kept(t
     client.loop_stop()
     until(lambda: town.has_session(EAST, "one") == is_kept, "as the application wants it")
     assert wills == []
+
+
+VANISHING = """
+import os, sys, time
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from mqloom.client import Client, Federation
+
+federation = Federation(order_keys=(sys.argv[2],))
+client = Client(CallbackAPIVersion.VERSION2, "brief", protocol=MQTTProtocolVersion.MQTTv5, federation=federation)
+client.on_established = lambda *_: print("established", flush=True)
+client.on_connect = lambda *_: client.subscribe("stocks/#", 1) and None
+client.connect("127.0.0.1", int(sys.argv[1]))
+client.loop_start()
+while client._port == int(sys.argv[1]) or not client.is_connected():
+    time.sleep(0.01)
+print("there", flush=True)
+time.sleep(60)
+"""
+
+
+def test_one_that_wants_no_session_and_vanishes_after_a_move_leaves_none(town: Town) -> None:
+    words = [sys.executable, "-c", VANISHING, str(town.ports[WEST]), town.keys.signing.public.text]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "established\n"
+        assert town.migrate("brief", EAST) == 0
+        assert program.stdout.readline() == "there\n"
+        program.kill()
+    until(lambda: not town.has_session(EAST, "brief"), "the new broker has nothing of it")
+    assert not town.has_session(WEST, "brief")
 
 
 def test_what_is_subscribed_to_at_one_broker_is_so_at_the_next(town: Town) -> None:

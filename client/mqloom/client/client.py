@@ -14,6 +14,7 @@ from mqloom.client.application import Stats
 from mqloom.client.asking import QOS_MAX, Topics, asked, check_same_place, wish_of
 from mqloom.client.farewells import Identity, forget_at_the_end
 from mqloom.client.federation import Federation, federation_of
+from mqloom.client.limits import PASSING_S
 from mqloom.client.names import wish_name
 from mqloom.client.receipts import PACKET_IDS
 from mqloom.client.shim import Shim
@@ -214,9 +215,10 @@ class Client(Wired):
             self._shim.leave()
         with self._exchange:
             result = super().disconnect(reasoncode, properties)
-        if self._was_kept is False:  # but was, to be moved
+        if self._was_kept is False:
             self._was_kept = None
-            forget_at_the_end(self.leg_address, self.leg_identity, lambda: self._sock is None)
+            if self._protocol != MQTTProtocolVersion.MQTTv5:  # there it was kept, to be moved
+                forget_at_the_end(self.leg_address, self.leg_identity, lambda: self._sock is None)
         return result
 
     def ack(self, mid: int, qos: int) -> MQTTErrorCode:
@@ -255,6 +257,7 @@ class Client(Wired):
             username=self.username,
             password=self._password,
             keepalive_s=self._keepalive,
+            session_s=self._session_s or PASSING_S,
         )
 
     def go_to(self, address: Address) -> None:
@@ -335,5 +338,10 @@ class Client(Wired):
         if self._was_kept is not None:
             return self._was_kept
         if self._protocol == MQTTProtocolVersion.MQTTv5:
-            return getattr(self._connect_properties, "SessionExpiryInterval", 0) > 0
+            return self._session_s > 0
         return not self._clean_session
+
+    @property
+    def _session_s(self) -> int:
+        """How long the application wants its session to be kept, with MQTT 5."""
+        return int(getattr(self._connect_properties, "SessionExpiryInterval", 0))

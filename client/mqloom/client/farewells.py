@@ -34,6 +34,9 @@ class Identity:
     username: str | None
     password: bytes | None
     keepalive_s: int
+    session_s: int
+    """How long a connection in the background is to be kept for us when it is lost, where the broker can be told (MQTT
+    5)."""
 
 
 class Parting(NamedTuple):

@@ -60,6 +60,10 @@ HAND_OVER_S: Final = 5.0
 """How long a broker that we leave may take to acknowledge what the application has published there; then it goes to the
 next broker, too."""
 
+PASSING_S: Final = 60
+"""How long a broker keeps the session of a connection in the background, for a client that wants none to be kept (MQTT
+5): long enough to come back to it; then nobody does."""
+
 FORGET_S: Final = 60.0
 """How long a broker that we have left is tried until it has forgotten our session; then its own limit is to do that."""
 

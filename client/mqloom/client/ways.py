@@ -113,7 +113,7 @@ class Background(Wired):
             address.port,
             identity.keepalive_s,
             clean_start=False,
-            properties=kept_session() if is_new else None,
+            properties=kept_session(identity.session_s) if is_new else None,
         )
 
     def connected(self, *, resumed: bool) -> None:

@@ -33,7 +33,6 @@ from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from mqloom.client.limits import SESSION_LEASE_S
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -67,11 +66,10 @@ class Address:
     tls: ssl.SSLContext | None = None
 
 
-def kept_session(properties: Properties | None = None) -> Properties:
-    """Return what MQTT 5 needs to be told for a session that is kept, beside these."""
-    kept = Properties(PacketTypes.CONNECT) if properties is None else properties  # type: ignore[no-untyped-call]
-    if not getattr(kept, "SessionExpiryInterval", 0):
-        kept.SessionExpiryInterval = int(SESSION_LEASE_S)
+def kept_session(session_s: int) -> Properties:
+    """Return what MQTT 5 needs to be told for a session that is kept for so long."""
+    kept = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    kept.SessionExpiryInterval = session_s
     return kept
 
 
@@ -331,8 +329,7 @@ class Wired(PahoClient):
         self._host, self._port = address.host, address.port
         self._ssl, self._ssl_context = address.tls is not None, address.tls
         if self._protocol == MQTTProtocolVersion.MQTTv5:
-            self._clean_start = False
-            self._connect_properties = kept_session(self._connect_properties)
+            self._clean_start = False  # and how long it is kept from now on is as the application wants it
         else:
             self._clean_session = False
         self._is_quiet, self._is_hurried = is_open, True
