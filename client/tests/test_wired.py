@@ -9,6 +9,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 from mqloom.client import Client
+from mqloom.client.wired import Address
 
 WAIT_S_MAX = 10.0
 CONNACK = b"\x20\x02\0\0"
@@ -38,6 +39,9 @@ class Script:
                 self.kinds.put(first[0])
                 if first == b"\x10":
                     connection.sendall(CONNACK)
+                elif first[0] & 0xF6 == 0x34:  # a publication of QoS 2; its second half is never answered
+                    start = 2 + int.from_bytes(body[:2], "big")
+                    connection.sendall(b"\x50\x02" + body[start : start + 2])
                 elif first == b"\x82":
                     connection.sendall(b"\x90\x03" + body[:2] + b"\x80")
 
@@ -75,3 +79,30 @@ def test_who_only_publishes_sends_nothing_of_ours(script: Script) -> None:
     script.join()
     kinds = [script.kinds.get(timeout=WAIT_S_MAX) for _ in range(script.kinds.qsize())]
     assert kinds == [0x10, 0x30, 0xE0]
+
+
+def test_what_is_half_published_with_qos_2_begins_anew_at_another_broker(script: Script) -> None:
+    """The other one knows nothing of the first half: to release it there would lose it."""
+    other = Script()
+    client = Client(CallbackAPIVersion.VERSION2, "half", clean_session=False, federation=True)
+
+    def loop_until(where: Script, kind: int) -> list[int]:
+        found: list[int] = []
+        while kind not in found:
+            client.loop(0.05)
+            while not where.kinds.empty():
+                found.append(where.kinds.get())
+        return found
+
+    client.connect("127.0.0.1", script.port)
+    loop_until(script, 0x10)
+    while not client.is_connected():
+        client.loop(0.05)
+    client.publish("t", "payload", 2)
+    loop_until(script, 0x62)  # released, and not answered
+    client.go_to(Address("127.0.0.1", other.port))
+    found = loop_until(other, 0x62)
+    assert [kind & 0xF6 for kind in found if kind != 0x10] == [0x34, 0x62]
+    client.disconnect()
+    client.loop(0.05)
+    other.join()

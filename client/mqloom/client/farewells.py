@@ -9,14 +9,15 @@ the trying, and says when it is over.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from mqloom.client.limits import CONNECT_S, FORGET_S, LEAVE_S, LINGER_S, TRY_AGAIN_S
+from mqloom.client.limits import ACKNOWLEDGE_S, CONNECT_S, FORGET_S, LEAVE_S, LINGER_S, TRY_AGAIN_S
+from mqloom.client.vocabulary import Publish
 from mqloom.client.wired import Address
 
 logger: Final = logging.getLogger("mqloom.client")
@@ -40,10 +41,13 @@ class Identity:
 
 
 class Parting(NamedTuple):
-    """How a broker is left: what it still holds for us, what disconnects us, and whether it is to forget us."""
+    """How a broker is left: what it still holds for us, what disconnects us, and whether it is to forget us.
+
+    What disconnects us returns what the broker was to be told, and has not acknowledged: our last words.
+    """
 
     is_held: Callable[[], bool]
-    end: Callable[[], None]
+    end: Callable[[], Sequence[Publish]]
     forget: bool
 
 
@@ -67,9 +71,9 @@ class Farewells:
             deadline = time.monotonic() + LINGER_S
             while parting.is_held() and time.monotonic() < deadline and not is_called_off.is_set():
                 is_called_off.wait(HELD_AGAIN_S)
-            parting.end()
+            words = parting.end()
             if parting.forget:
-                forget_session(address, identity, FORGET_S, is_called_off)
+                forget_session(address, identity, FORGET_S, is_called_off, words)
 
         thread = threading.Thread(target=leave, name="mqloom-leave", daemon=True)
         self._under_way = [each for each in self._under_way if each.thread.is_alive()]
@@ -84,14 +88,23 @@ class Farewells:
         return any(each.thread.is_alive() for each in found)
 
 
-def forget_session(address: Address, identity: Identity, for_s: float, is_called_off: threading.Event) -> None:
-    """Make a broker forget our session, by connecting once without one; tries for so long."""
+def forget_session(
+    address: Address,
+    identity: Identity,
+    for_s: float,
+    is_called_off: threading.Event,
+    words: Sequence[Publish] = (),
+) -> None:
+    """Make a broker forget our session, by connecting once without one, with our last words; tries for so long."""
     deadline = time.monotonic() + for_s
     while time.monotonic() < deadline:
-        if is_called_off.is_set() or _connect_clean(address, identity):
+        if is_called_off.is_set() or _connect_clean(address, identity, words):
             return
         is_called_off.wait(TRY_AGAIN_S)
-    logger.warning("the session of %s at %s:%d could not be ended", identity.client_id, address.host, address.port)
+    place = f"{identity.client_id} at {address.host}:{address.port}"
+    logger.warning("the session of %s could not be ended", place)
+    for each in words:
+        logger.warning("and what it was to write last is not written: %s, by %s", each.topic, place)
 
 
 def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:
@@ -109,7 +122,7 @@ def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[]
     threading.Thread(target=forget, name="mqloom-leave").start()
 
 
-def _connect_clean(address: Address, identity: Identity) -> bool:
+def _connect_clean(address: Address, identity: Identity, words: Sequence[Publish]) -> bool:
     is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
     clean = None if is_new else True
     client = PahoClient(CallbackAPIVersion.VERSION2, identity.client_id, clean, protocol=identity.protocol)
@@ -127,6 +140,20 @@ def _connect_clean(address: Address, identity: Identity) -> bool:
         return False
     client.loop_start()
     is_done = accepted.wait(CONNECT_S)
+    if is_done:
+        is_done = _say(client, words)
     client.disconnect()
     client.loop_stop()
     return is_done
+
+
+def _say(client: PahoClient, words: Sequence[Publish]) -> bool:
+    """Publish these; return whether the broker has acknowledged all, within ACKNOWLEDGE_S."""
+    deadline = time.monotonic() + ACKNOWLEDGE_S
+    said = [client.publish(each.topic, each.payload, each.qos, each.retain) for each in words]
+    try:
+        for info in said:
+            info.wait_for_publish(max(0.0, deadline - time.monotonic()))
+        return all(info.is_published() for info in said)
+    except (RuntimeError, ValueError):  # the connection is gone
+        return False

@@ -24,6 +24,8 @@ class Manner(NamedTuple):
     lease_s: float = LEASE_S
     token: str = ""
     adopts: bool = False
+    gateway: GatewayId | None = None
+    """Whose broker the first one is, where a broker does not tell that by a wildcard."""
 
 
 class Party:

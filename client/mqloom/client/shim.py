@@ -311,6 +311,7 @@ class Shim:
         lease_s = self._settings.lease_s
         if lease_s is None:
             lease_s = SESSION_LEASE_S if self._is_kept() else LEASE_S
+        gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
         if self._can_be_moved():
             incarnation = secrets.token_hex(8)
             desk = OrderDesk(
@@ -325,11 +326,10 @@ class Shim:
                 incarnation=incarnation,
                 desk=desk,
                 wall_offset_s=time.time() - time.monotonic(),
-                manner=Manner(lease_s=lease_s, token=self._settings.token, adopts=self._is_kept()),
+                manner=Manner(lease_s=lease_s, token=self._settings.token, adopts=self._is_kept(), gateway=gateway),
                 seen=self._seen,
                 follows_strangers=self._settings.follows_strangers,
             )
-        gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
         return Subscriber(
             self.client,
             {},

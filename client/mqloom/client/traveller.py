@@ -90,7 +90,8 @@ class Traveller:
         self._client = client
         self._incarnation = incarnation
         self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
-        self._party = Party(client, Manner() if manner is None else manner, Seen() if seen is None else seen)
+        manner = Manner() if manner is None else manner
+        self._party = Party(client, manner, Seen() if seen is None else seen)
         self._order: MoveOrder | None = None
         self._errands: set[str] = set()
         self._unknown = ""  # where an earlier life has a session, if no roster has it yet
@@ -99,7 +100,7 @@ class Traveller:
         self._is_over = False
         self._wake_at: float | None = None
         self._effects: list[TravelEffect] = []
-        self._party.add(Role.HOME, None, wishes, Journey(incarnation=incarnation), None, is_first=True)
+        self._party.add(Role.HOME, manner.gateway, wishes, Journey(incarnation=incarnation), None, is_first=True)
 
     @property
     def home(self) -> Leg:

@@ -65,6 +65,10 @@ class Movable(Protocol):
         """Whether something that MQLoom has published waits for its acknowledgement, or to be sent."""
         ...
 
+    def last_words(self) -> list[Publish]:
+        """Return what MQLoom has published, and is not acknowledged."""
+        ...
+
     def hold(self) -> None:
         """Let what the application publishes from now on wait for another broker."""
         ...
@@ -158,13 +162,18 @@ class Background(Wired):
             return MQTTErrorCode.MQTT_ERR_SUCCESS
         return self.ack(packet & 0xFFFF, 1)
 
-    def end(self) -> None:
-        """Leave; the session stays. Waits, for LEAVE_S at most, until what was published is acknowledged."""
+    def end(self) -> list[Publish]:
+        """Leave; the session stays. Waits, for LEAVE_S at most, until what was published is acknowledged.
+
+        Returns what is not.
+        """
         deadline = time.monotonic() + LEAVE_S
         while self.has_unacknowledged and self.is_connected() and time.monotonic() < deadline:
             time.sleep(0.005)
+        words = self.last_words()
         self.disconnect()
         self.loop_stop()
+        return words
 
 
 class Ways:
@@ -214,19 +223,20 @@ class Ways:
         """Leave a broker for good, when all that was published there is acknowledged; `forget`: our session too."""
         address = self._opening.pop(number, None)
         if address is not None and forget:
-            self._part(number, address, lambda: None, forget=True)
+            self._part(number, address, list, forget=True)
         elif number == self.own:
             self._closing = forget
         elif number in self._others:
             other = self._left[number] = self._others.pop(number)
             self._part(number, other.address, other.end, forget=forget)
 
-    def _part(self, number: int, address: Address, end: Callable[[], None], *, forget: bool) -> None:
+    def _part(self, number: int, address: Address, end: Callable[[], list[Publish]], *, forget: bool) -> None:
         """Leave a broker in the background, when the application has taken all that came from there."""
 
-        def ended() -> None:
-            end()
+        def ended() -> list[Publish]:
+            words = end()
             self._left.pop(number, None)
+            return words
 
         parting = Parting(partial(self._is_held, number), ended, forget)
         self._farewells.begin(address, self._application.leg_identity, parting)
@@ -314,10 +324,11 @@ class Ways:
         before, was_number = self._application.leg_address, self.own
         other = self._others.pop(self._home)
         other.end()
+        words = self._application.last_words()
         self._application.go_to(other.address)
         self.own = other.number
         if self._closing is None:  # what is under way there is still to come
             self._begin(was_number, before)
         elif self._closing:
-            self._part(was_number, before, lambda: None, forget=True)
+            self._part(was_number, before, lambda: words, forget=True)
         self._closing = None

@@ -29,7 +29,7 @@ from typing import Any, Final, Protocol
 from paho.mqtt import MQTTException
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.client import MQTTMessage, MQTTMessageInfo, PayloadType
-from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
+from paho.mqtt.enums import MessageState, MQTTErrorCode, MQTTProtocolVersion, _ConnectionState
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -44,6 +44,8 @@ LOOK_AGAIN_S: Final = 0.02
 """How often other connections are seen to while this one is away."""
 
 _LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT_CS_DISCONNECTED)
+
+_RELEASED: Final = (MessageState.MQTT_MS_WAIT_FOR_PUBCOMP, MessageState.MQTT_MS_RESEND_PUBREL)
 
 DISCONNECT: Final = b"\xe0\0"
 
@@ -121,7 +123,7 @@ class Wired(PahoClient):
         self._orders_lock = threading.RLock()
         self._awaited: tuple[int, str] | None = None  # the packet id, and the topic, that the broker is to confirm
         self._barred = False
-        self._our_publishes: set[int] = set()
+        self._our_publishes: dict[int, Publish] = {}  # not acknowledged, by packet id
         self._our_subscribes: set[int] = set()
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
@@ -140,6 +142,12 @@ class Wired(PahoClient):
     def has_unacknowledged(self) -> bool:
         """Whether something of ours waits for its acknowledgement, or to be sent."""
         return bool(self._orders or self._our_publishes)
+
+    def last_words(self) -> list[Publish]:
+        """Return what the broker was to be told, and has not acknowledged."""
+        with self._orders_lock, self._out_message_mutex:
+            unsent = [each for each in self._orders if isinstance(each, Publish) and each.qos]
+            return [*self._our_publishes.values(), *unsent]
 
     def forget_orders(self) -> None:
         """Leave out what was not sent yet: the connection is gone, or about to be."""
@@ -170,7 +178,7 @@ class Wired(PahoClient):
         if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             return False
         if effect.qos:
-            self._our_publishes.add(info.mid)
+            self._our_publishes[info.mid] = effect
         return True
 
     # ---- what paho's loop calls ----------------------------------------------------------------------------------
@@ -242,7 +250,7 @@ class Wired(PahoClient):
     def _do_on_publish(self, mid: int, *arguments: Any) -> MQTTErrorCode:
         if self._listener is None or mid not in self._our_publishes:
             return super()._do_on_publish(mid, *arguments)
-        self._our_publishes.discard(mid)
+        self._our_publishes.pop(mid, None)
         handle = super()._do_on_publish
         return self._without_callback("_on_publish", lambda: handle(mid, *arguments), True)
 
@@ -376,12 +384,18 @@ class Wired(PahoClient):
         return self._inflight_messages <= 0
 
     def _forget_ours(self) -> None:
-        """What MQLoom has published and was not acknowledged is for one broker: paho must not send it to another."""
+        """What MQLoom has published and was not acknowledged is for one broker: paho must not send it to another.
+
+        Of the application's, what is of QoS 2 begins anew: the other broker knows nothing of the first half.
+        """
         self.forget_orders()
         with self._out_message_mutex:
             for mid in self._our_publishes:
                 self._out_messages.pop(mid, None)
             self._our_publishes.clear()
+            for message in self._out_messages.values():
+                if message.state in _RELEASED:
+                    message.state = MessageState.MQTT_MS_WAIT_FOR_PUBREC
 
     # ---- packets that never came ---------------------------------------------------------------------------------
 
