@@ -113,8 +113,9 @@ def test_a_broker_that_knows_is_believed(slope_s: float, subscriptions: int) -> 
 
 
 def test_a_broker_that_never_matched_anything_counts_as_fast_as_ours() -> None:
-    idle = replace(ESTIMATE, subscriptions=0, input_rate=0.0, delay=DelayModel(0.0, 0.0))
-    assert informed(idle, ESTIMATE).delay == ESTIMATE.delay
+    for subscriptions in (0, 1):  # what a neighbour wants counts too
+        idle = replace(ESTIMATE, subscriptions=subscriptions, input_rate=0.0, delay=DelayModel(0.0, 0.0))
+        assert informed(idle, ESTIMATE).delay == ESTIMATE.delay
 
 
 # ---- the line in buckets ------------------------------------------------------------------------------------------

@@ -7,7 +7,10 @@ Whatever happens, `turn` is called afterwards, and does what is due: it keeps se
 import random
 from collections import deque
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from mqloom.agents.averages import IDLE, Average, mean_load
 from mqloom.agents.decisions import Decision, Decisions
@@ -305,7 +308,11 @@ class Edge:
         load = mean_load(self._recent) if self._recent else self._load
         if load is None:
             return None
-        return estimate_of(load, self._delays.model() or DelayModel(0.0, load.delay_s))
+        model = self._delays.model() or DelayModel(0.0, 0.0)
+        # A window without a publication has no delay. Where there were none at all, what was learnt before holds.
+        delays = [each.delay_s for each in self._recent or (load,) if each.input_rate > 0]
+        delay_s = fmean(delays) if delays else model.at(load.subscriptions)
+        return estimate_of(replace(load, delay_s=delay_s), model)
 
     def _ready(self, now: float) -> Ready:
         estimate = self._estimate()
@@ -415,7 +422,7 @@ class Edge:
         if changed:
             self._recent.clear()  # what was measured before is no longer so
             self._exchange.changed()
-            self._settling = decision, Average()
+            self._settling = decision, Average(max(1, round(self._settings.stabilise_s / self._settings.window_s)))
         return [AgentLog("info", decision.summary())]
 
     # what came of it (6.3.6).

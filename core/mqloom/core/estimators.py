@@ -127,12 +127,12 @@ def informed(remote: BrokerEstimate, local: BrokerEstimate) -> BrokerEstimate:
 
     A broker that never had a subscription has no slope: it would seem to take any number for nothing. Ours is taken
     instead, as much steeper as one publication without any subscription takes longer there. One that never had a
-    publication either knows nothing of its delay: it counts as fast as ours.
+    publication either knows nothing of its delay, whatever it has subscriptions of: it counts as fast as ours.
     """
+    if remote.delay_s <= 0 and not remote.delay.slope_s:
+        return replace(remote, delay=local.delay)
     if remote.delay.slope_s or remote.subscriptions:
         return remote
-    if remote.delay_s <= 0:
-        return replace(remote, delay=local.delay)
     base_s = local.delay.at(0)
     slope_s = local.delay.slope_s * (remote.delay_s / base_s if base_s else 1.0)
     return replace(remote, delay=DelayModel(slope_s, remote.delay.base_s))

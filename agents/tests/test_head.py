@@ -1,0 +1,181 @@
+import random
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from mqloom.agents.averages import IDLE
+from mqloom.agents.decisions import Decisions
+from mqloom.agents.head import HEAR_LEASE_S, HEAR_S, REST_DETECTIONS, SESSION_DETECTIONS, Head
+from mqloom.agents.mediation import Cancel, Done, Hear, Help, Kept, Reply, Request, Said, SessionId, decode
+from mqloom.agents.peer import Peer
+from mqloom.agents.pie import Pie, PieAsk
+from mqloom.agents.settings import BalanceSettings
+from mqloom.core.filter import Filter
+from mqloom.core.ids import GatewayId
+from mqloom.core.load import BalanceState
+from mqloom.gateway.agent_interfaces import AgentEffect, PublishControl
+
+H1, H2, E1, E2 = GatewayId("h1"), GatewayId("h2"), GatewayId("e1"), GatewayId("e2")
+SETTINGS = BalanceSettings(mode="on")
+OK, OVERLOADED = BalanceState.OK, BalanceState.OVERLOADED
+
+
+def head(settings: BalanceSettings = SETTINGS) -> Head:
+    return Head(Peer(H1, [E1, H2], settings), settings, random.Random(1), Decisions(), 0.0)
+
+
+def local(broker: GatewayId, cluster: str, output: float, state: BalanceState = OK) -> Pie:
+    return Pie(level="local", broker=broker, cluster=cluster, load=replace(IDLE, output_ratio=output), state=state)
+
+
+def wide(output: float = 0.0, state: BalanceState = OK) -> Pie:
+    return Pie(level="global", broker=H2, cluster="h2", load=replace(IDLE, output_ratio=output), state=state)
+
+
+def said(effects: Sequence[AgentEffect]) -> list[Said]:
+    return [decode(each.body) for each in effects if isinstance(each, PublishControl)]
+
+
+def of(kind: type, effects: Sequence[AgentEffect]) -> list[Said]:
+    return [each for each in said(effects) if isinstance(each, kind)]
+
+
+def asked(one: Head, output: float = 0.6) -> tuple[Request, float]:
+    """Let a head with a loaded edge find a lighter cluster."""
+    one.received(local(E1, "h1", output), E1, 1.0)
+    one.received(wide(), H2, 2.0)
+    now = 2.0
+    while now < 100:
+        now = max(one.next_at, now + 0.1)
+        requests = of(Request, one.turn(now))
+        if requests:
+            (request,) = requests
+            assert isinstance(request, Request)
+            return request, now
+    raise AssertionError("nobody was asked")
+
+
+def agreed(one: Head) -> tuple[SessionId, float]:
+    request, now = asked(one)
+    one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
+    assert one.state is BalanceState.BUSY
+    return request.session, now
+
+
+def test_the_mean_of_the_edges_is_told_to_the_clusters_beside() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.4), E1, 1.0)
+    (pie,) = of(Pie, one.received(local(E2, "h1", 0.8, OVERLOADED), E2, 61.0))
+    assert isinstance(pie, Pie)
+    assert (pie.level, pie.broker, pie.cluster, pie.state) == ("global", H1, "h1", OVERLOADED)
+    assert abs(pie.load.output_ratio - 0.6) < 1e-9
+
+
+def test_a_session_between_clusters_lets_edges_hear_each_other() -> None:
+    one = head()
+    request, now = asked(one)
+    assert request.cluster == "h1"
+    effects = one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
+    assert of(Hear, effects) == [Hear(session=request.session, cluster="h1", other="h2", lease_s=HEAR_LEASE_S)]
+    assert any(Filter.parse(where).matches({"class": "LOCAL_PIE", "cluster": "h2"}) for where in one.wheres)
+    assert of(Hear, one.received(Kept(session=request.session, is_known=True), H2, now + HEAR_S))
+
+
+def test_it_is_over_when_all_edges_are_balanced() -> None:
+    one = head()
+    session, now = agreed(one)
+    one.received(local(E2, "h2", 0.1), E2, now + 1)
+    for step in range(1, 10):
+        one.received(Kept(session=session, is_known=True), H2, now + step * 5)
+        assert not of(Done, one.turn(now + step * 5))
+    one.received(local(E1, "h1", 0.35), E1, now + 46)
+    effects = one.received(local(E2, "h2", 0.35), E2, now + 47)
+    assert of(Done, effects)
+    assert of(Hear, effects) == [Hear(session=session, cluster="h1", other="h2", lease_s=0.0)]
+    assert one.mediator.is_free
+    assert not any(Filter.parse(where).matches({"class": "LOCAL_PIE", "cluster": "h2"}) for where in one.wheres)
+
+
+def test_it_is_over_when_time_is_up_and_then_the_other_is_let_be_for_a_while() -> None:
+    one = head()
+    session, began = agreed(one)
+    now = began
+    while not one.mediator.is_free:
+        now += 5.0
+        one.received(Kept(session=session, is_known=True), H2, now)
+        assert now < began + 2_000
+    assert now - began <= SESSION_DETECTIONS * SETTINGS.local_detect_max_s + 5
+    rested = now + REST_DETECTIONS * SETTINGS.global_detect_max_s
+    one.received(local(E1, "h1", 0.6), E1, now)
+    one.received(wide(), H2, now)
+    while now < rested - 10:
+        now = max(one.next_at, now + 1.0)
+        if now < rested:
+            assert not of(Request, one.turn(now))
+
+
+def test_a_cluster_with_an_overloaded_edge_takes_nothing() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.93, OVERLOADED), E1, 1.0)
+    (reply,) = of(Reply, one.received(Request(session=SessionId("h2-1-1"), metric="output", cluster="h2"), H2, 2.0))
+    assert isinstance(reply, Reply)
+    assert reply.state is OVERLOADED
+    assert not reply.is_accepted
+
+
+def test_a_cluster_without_edges_takes_nothing() -> None:
+    (reply,) = of(Reply, head().received(Request(session=SessionId("h2-1-1"), metric="output"), H2, 2.0))
+    assert isinstance(reply, Reply)
+    assert "no edges" in reply.refusal
+
+
+def test_who_accepts_hears_the_other_cluster_until_it_is_cancelled() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.1), E1, 1.0)
+    session = SessionId("h2-1-1")
+    effects = one.received(Request(session=session, metric="output", cluster="far"), H2, 2.0)
+    (hear,) = of(Hear, effects)
+    assert isinstance(hear, Hear)
+    assert hear.other == "far"
+    effects = one.received(Cancel(session=session), H2, 3.0)
+    assert of(Hear, effects) == [Hear(session=session, cluster="h1", other="far", lease_s=0.0)]
+    assert one.mediator.is_free
+
+
+def test_three_edges_in_need_start_a_session_at_once() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.97, OVERLOADED), E1, 1.0)
+    one.received(wide(0.5), H2, 2.0)
+    asks = [of(Request, one.received(Help(cluster="h1"), E1, 3.0 + number * 12)) for number in range(3)]
+    assert [len(each) for each in asks] == [0, 0, 1]
+
+
+def test_help_for_another_cluster_does_not_count() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.97, OVERLOADED), E1, 1.0)
+    one.received(wide(0.5), H2, 2.0)
+    for number in range(4):
+        assert not of(Request, one.received(Help(cluster="another"), E1, 3.0 + number * 12))
+
+
+def test_a_head_without_edges_hands_on_what_it_hears_and_what_it_has_heard() -> None:
+    one = head()
+    assert not of(Pie, one.received(wide(0.3), H2, 1.0))
+    (pie,) = of(Pie, one.turn(100.0))
+    assert isinstance(pie, Pie)
+    assert (pie.broker, pie.via) == (H2, (H1,))
+    (again,) = of(Pie, one.received(wide(0.4), H2, 101.0))
+    assert isinstance(again, Pie)
+    assert again.load.output_ratio == 0.4
+    ask = PieAsk(level="global", broker=GatewayId("h3"), cluster="h3", ranges=(("output", 0.0, 0.5),))
+    assert of(Pie, one.received(ask, GatewayId("h3"), 102.0))
+    assert not of(Pie, one.received(again, H1, 103.0))
+
+
+def test_advice_ends_a_session_between_clusters_before_anybody_hears_anything() -> None:
+    one = head(BalanceSettings(mode="advise"))
+    request, now = asked(one)
+    assert request.is_advice
+    effects = one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
+    assert of(Cancel, effects)
+    assert not of(Hear, effects)
