@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mqloom.client.journey import Journey
-from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OpenLeg, Stayed
+from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OpenLeg, Stayed
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S, READ_S, READ_TRIES
 from mqloom.client.states import State
 from mqloom.client.vocabulary import (
@@ -98,7 +98,7 @@ def test_it_leaves_when_the_target_serves_it_and_goes_when_all_has_come() -> Non
     effects = trip.say(0, Answer(answer="ended"))
     assert CloseLeg(leg=0, forget=True) in effects
     assert trip.journey(A) == Journey(incarnation="life 1", moved_to="B")
-    assert trip.journey(B) == Journey(incarnation="life 1")
+    assert trip.journey(B) == Journey(incarnation="life 1", left="A")
     assert trip.roles() == {"B": "HOME"}
     assert [answer for answer, _ in trip.answers] == ["moving", "arrived", "moved"]
 
@@ -126,6 +126,8 @@ def test_a_target_that_refuses_is_left_without_a_trace() -> None:
     assert any(isinstance(effect, Stayed) and "refuses w" in effect.problem for effect in effects)
     assert CloseLeg(leg=1, forget=True) in effects
     assert trip.records[B][-1] == b""
+    assert trip.journey(A) == Journey(incarnation="life 1", left="B")
+    trip.happen(1, Forgotten())
     assert trip.journey(A) == Journey(incarnation="life 1")
     assert trip.answers[-1][0] == "stayed"
 
@@ -236,6 +238,8 @@ def test_one_that_was_moving_stays_and_leaves_the_other() -> None:
     assert trip.journey(B) == Journey(incarnation="life 1", leaving_to="A")
     trip.say(1, Answer(answer="ended"))
     assert trip.roles() == {"A": "HOME"}
+    assert trip.journey(A) == Journey(incarnation="life 1", left="B")
+    trip.happen(1, Forgotten())
     assert trip.journey(A) == Journey(incarnation="life 1")
 
 
@@ -272,6 +276,7 @@ def test_one_that_comes_back_at_the_target_leaves_the_other() -> None:
     assert trip.roles() == {"B": "HOME", "A": "OLD"}
     trip.arrive(1, found(moved_to="B"))  # there is nothing to leave
     assert trip.roles() == {"B": "HOME"}
+    trip.happen(1, Forgotten())
     assert trip.journey(B) == Journey(incarnation="life 1")
 
 

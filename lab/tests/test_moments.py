@@ -26,7 +26,7 @@ def test_at_no_moment_anything_is_found() -> None:
 def test_a_client_that_forgets_where_it_came_from_is_found(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traveller.Traveller, "_run_errand", lambda *_: None)
+    monkeypatch.setattr(traveller.Traveller, "_run_errands", lambda *_: None)
     assert main(["lab", "exhaust", "--only", NAME, "--json"]) == 1
     [report] = json.loads(capsys.readouterr().out)["scopes"]
     assert "sessions at" in report["problem"] or "messages held" in report["problem"]

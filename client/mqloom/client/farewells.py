@@ -41,14 +41,15 @@ class Identity:
 
 
 class Parting(NamedTuple):
-    """How a broker is left: what it still holds for us, what disconnects us, and whether it is to forget us.
+    """How a broker is left: what it still holds for us, what disconnects us, and who is told that it has forgotten us.
 
-    What disconnects us returns what the broker was to be told, and has not acknowledged: our last words.
+    What disconnects us returns what the broker was to be told, and has not acknowledged: our last words. If nobody is
+    told, it is not to forget us.
     """
 
     is_held: Callable[[], bool]
     end: Callable[[], Sequence[Publish]]
-    forget: bool
+    forgotten: Callable[[], None] | None
 
 
 class _Farewell(NamedTuple):
@@ -72,8 +73,8 @@ class Farewells:
             while parting.is_held() and time.monotonic() < deadline and not is_called_off.is_set():
                 is_called_off.wait(HELD_AGAIN_S)
             words = parting.end()
-            if parting.forget:
-                forget_session(address, identity, FORGET_S, is_called_off, words)
+            if parting.forgotten is not None and forget_session(address, identity, FORGET_S, is_called_off, words):
+                parting.forgotten()
 
         thread = threading.Thread(target=leave, name="mqloom-leave", daemon=True)
         self._under_way = [each for each in self._under_way if each.thread.is_alive()]
@@ -94,17 +95,23 @@ def forget_session(
     for_s: float,
     is_called_off: threading.Event,
     words: Sequence[Publish] = (),
-) -> None:
-    """Make a broker forget our session, by connecting once without one, with our last words; tries for so long."""
+) -> bool:
+    """Make a broker forget our session, by connecting once without one, with our last words; tries for so long.
+
+    Returns whether it has.
+    """
     deadline = time.monotonic() + for_s
     while time.monotonic() < deadline:
-        if is_called_off.is_set() or _connect_clean(address, identity, words):
-            return
+        if is_called_off.is_set():
+            return False
+        if _connect_clean(address, identity, words):
+            return True
         is_called_off.wait(TRY_AGAIN_S)
     place = f"{identity.client_id} at {address.host}:{address.port}"
     logger.warning("the session of %s could not be ended", place)
     for each in words:
         logger.warning("and what it was to write last is not written: %s, by %s", each.topic, place)
+    return False
 
 
 def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:

@@ -13,13 +13,18 @@ POINTER_LEASE_S: Final = 30 * 86_400.0
 
 
 class Journey(Struct, frozen=True, kw_only=True):
-    """Which life of the client writes; and where else it has a session, or may have one: at most one is said."""
+    """Which life of the client writes; and where else it has a session, or may have one.
+
+    At most one of the next four is said. `left` may be said besides: of a broker that we are done with, until it has
+    forgotten us.
+    """
 
     incarnation: str = ""
     moving_to: str = ""
     leaving_to: str = ""
     moved_to: str = ""
     moved_from: str = ""
+    left: str = ""
 
 
 AT_HOME: Final = Journey()
@@ -68,4 +73,5 @@ def journey_in(data: bytes) -> Journey | None:
         leaving_to=record.leaving_to,
         moved_to=record.moved_to,
         moved_from=record.moved_from,
+        left=record.left,
     )

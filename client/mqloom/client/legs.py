@@ -68,11 +68,15 @@ class Referred(Struct, frozen=True, kw_only=True):
     tls: bool = False
 
 
+class Forgotten(Struct, frozen=True, kw_only=True):
+    """The broker of a leg that was closed has forgotten our session, as it was to."""
+
+
 class OnLeg(Struct, frozen=True, kw_only=True):
-    """Something happened to one leg; it is lost before it is referred."""
+    """Something happened to one leg; it is lost before it is referred, and forgotten when it is no more."""
 
     leg: int
-    event: Connected | ConnectionLost | MessageReceived | Referred
+    event: Connected | ConnectionLost | MessageReceived | Referred | Forgotten
 
 
 class ForLeg(Struct, frozen=True, kw_only=True):
@@ -95,7 +99,10 @@ class OpenLeg(Struct, frozen=True, kw_only=True):
 
 
 class CloseLeg(Struct, frozen=True, kw_only=True):
-    """Disconnect for good, when all that was published by it is acknowledged; `forget`: the broker is to forget us."""
+    """Disconnect for good, when all that was published by it is acknowledged; `forget`: the broker is to forget us.
+
+    When it has, that is told (`Forgotten`).
+    """
 
     leg: int
     forget: bool

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from mqloom.client.journal import NEVER, Travel
 from mqloom.client.journey import Journey
 from mqloom.client.legs import HOME_LEG, Leg, Place
@@ -31,7 +33,13 @@ class Manner(NamedTuple):
 class Party:
     """Legs by number, with one memory of what has come by any of them."""
 
-    def __init__(self, client: ClientId, manner: Manner, seen: Seen) -> None:
+    def __init__(self, client: ClientId, manner: Manner, seen: Seen, incarnation: str = "") -> None:
+        self.plain_journey = Journey(incarnation=incarnation)
+        """Of a client that has nothing to do with other brokers."""
+        self.errands: set[str] = set()
+        """Where we have gone because of what an earlier life has left there."""
+        self.unknown: dict[str, None] = {}
+        """Where such errands are to lead, if no roster had it yet."""
         self.legs: dict[int, Leg] = {}
         self.seen = seen
         self.brokers: Mapping[GatewayId, RosterBroker] = {}
@@ -39,6 +47,7 @@ class Party:
         self._client = client
         self._manner = manner
         self._numbers = count(HOME_LEG)
+        self._behind: dict[int, GatewayId] = {}  # brokers that are to forget us and may not have, by former leg
 
     def __len__(self) -> int:
         return len(self.legs)
@@ -79,14 +88,40 @@ class Party:
             adopts=is_first and self._manner.adopts,
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)
+        self._return_to(gateway)
         self.legs[leg.number] = leg
         self.hold_floors()
         return leg
 
-    def drop(self, leg: Leg) -> None:
-        """Have one leg less."""
+    def drop(self, leg: Leg, *, forget: bool = False) -> None:
+        """Have one leg less; its broker is to forget us, or not."""
         del self.legs[leg.number]
+        self._return_to(leg.gateway)
+        if forget and leg.gateway is not None:
+            self._behind[leg.number] = leg.gateway
         self.hold_floors()
+
+    def _return_to(self, gateway: GatewayId | None) -> None:
+        """What was to be forgotten there before is not waited for any more."""
+        self._behind = {number: each for number, each in self._behind.items() if each != gateway}
+
+    def forgotten(self, number: int) -> bool:
+        """The broker of a former leg has forgotten us; return whether we waited for that."""
+        return self._behind.pop(number, None) is not None
+
+    def course(self) -> dict[str, str]:
+        """Return what the record at home is to say of the legs: where we go, or else where we come from."""
+        target, old = self.in_role(Role.TARGET), self.in_role(Role.OLD)
+        if target is not None:
+            return {"moving_to": target.gateway or ""}
+        return {"moved_from": "" if old is None else old.gateway or ""}
+
+    def journey(self, at: GatewayId | None, **fields: str) -> Journey:
+        """Return what a record is to say, and where else a session of ours may be left, if that does not."""
+        legs = [leg.gateway or "" for leg in self if leg.role in (Role.OLD, Role.ERASING)]
+        places = [*legs, *self._behind.values(), *(each for each in self.unknown if each not in self.errands)]
+        left = next((each for each in places if each not in ("", at, *fields.values())), "")
+        return replace(self.plain_journey, left=left, **fields)
 
     def hold_floors(self) -> None:
         """Let marks count only if there is one way by which anything can come, and this is known."""

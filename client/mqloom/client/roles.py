@@ -9,11 +9,13 @@
     OLD + HOME        the old gateway has given us all       HOME             old record: moved_to; its session ends
     OLD + HOME        LINGER_S are over                      HOME             its session ends
     HOME + ERASING    connected again, or LINGER_S are over  HOME             its session ends
+    HOME              a broker that was left has forgotten   HOME             record: not `left` any more
 
 A later life begins with a leg, and with what it finds there:
 
     moving_to B       HOME + OLD         we stay; B is left, once we are served
     moved_from A      the same           A is left
+    left A            the same           A has given us all, and may not have forgotten us
     leaving_to B      WAITING + TARGET   B first; if it is not there within REACH_S, we are served here
     moved_to B        the same           and if B says that we went on from there, we do
 """

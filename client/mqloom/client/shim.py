@@ -25,7 +25,7 @@ from paho.mqtt.enums import MQTTErrorCode
 
 from mqloom.client.application import Application, Stats, Tidings
 from mqloom.client.federation import Federation
-from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Referred, Stayed, TravelEffect
+from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OnLeg, OpenLeg, Referred, Stayed, TravelEffect
 from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
 from mqloom.client.memory_file import MemoryFile
 from mqloom.client.messages import message_of
@@ -82,7 +82,9 @@ class Shim:
         self._is_kept = is_kept
         self._lock = threading.RLock()
         self._core: Subscriber | Traveller | None = None
-        self._events: deque[tuple[int | None, Event | Referred, int]] = deque()  # on which leg, what, and its packet id
+        self._events: deque[tuple[int | None, Event | Happening, int]] = (
+            deque()
+        )  # on which leg, what, and its packet id
         self._ways = Ways(application, self._happened, self._is_held)
         self._tidings: deque[Tidings] = deque()
         self._receipts = Receipts()
@@ -156,6 +158,7 @@ class Shim:
                 return
             self._counted += _counts_of(self._core)
             self._ways.pause()
+            self._ways.is_over = True
             self._ways = Ways(self._application, self._happened, self._is_held)
             self._events.clear()
             self._up.clear()
@@ -274,7 +277,7 @@ class Shim:
 
     # ---- the core ------------------------------------------------------------------------------------------------
 
-    def _next_event(self) -> tuple[int | None, Event | Referred, int] | None:
+    def _next_event(self) -> tuple[int | None, Event | Happening, int] | None:
         if self._events:
             return self._events.popleft()
         if self._wake_at is not None and time.monotonic() >= self._wake_at:
@@ -282,7 +285,7 @@ class Shim:
             return None, Woke(), 0
         return None
 
-    def _take(self, leg: int | None, event: Event | Referred) -> list[Deliver]:
+    def _take(self, leg: int | None, event: Event | Happening) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
         if isinstance(event, Connected | ConnectionLost):
             assert leg is not None
@@ -460,10 +463,14 @@ class Shim:
             self._application.pretend_suback(mid, codes)
 
 
-def _handled(core: Subscriber | Traveller, leg: int | None, event: Event | Referred) -> Sequence[Effect | TravelEffect]:
+def _handled(
+    core: Subscriber | Traveller, leg: int | None, event: Event | Happening
+) -> Sequence[Effect | TravelEffect]:
     """Let either core handle an event; one that is never moved has one leg, and need not be told which."""
     now = time.monotonic()
     if isinstance(core, Subscriber):
+        if isinstance(event, Forgotten):  # of an earlier one
+            return []
         if isinstance(event, Referred):
             core.counts["references"] += 1
             return [Note(text=f"the broker refers us to {event.reference!r}, and we are never moved: ignored")]

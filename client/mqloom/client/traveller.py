@@ -13,12 +13,13 @@ no low-water mark counts (`Seen.holds_floors`): what is done by one way may stil
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mqloom.client.journal import NEVER
 from mqloom.client.journey import Journey
 from mqloom.client.legs import (
     CloseLeg,
+    Forgotten,
     ForLeg,
     Leg,
     Migrated,
@@ -88,19 +89,16 @@ class Traveller:
         self.counts: Counter[str] = Counter()
         """Orders, rosters and references that do not count, by reason; moves that came to an end, by which."""
         self._client = client
-        self._incarnation = incarnation
         self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
         manner = Manner() if manner is None else manner
-        self._party = Party(client, manner, Seen() if seen is None else seen)
+        self._party = Party(client, manner, Seen() if seen is None else seen, incarnation)
         self._order: MoveOrder | None = None
-        self._errands: set[str] = set()
-        self._unknown = ""  # where an earlier life has a session, if no roster has it yet
         self._tellings = Tellings()
         self._is_closing = False
         self._is_over = False
         self._wake_at: float | None = None
         self._effects: list[TravelEffect] = []
-        self._party.add(Role.HOME, manner.gateway, wishes, Journey(incarnation=incarnation), None, is_first=True)
+        self._party.add(Role.HOME, manner.gateway, wishes, self._party.plain_journey, None, is_first=True)
 
     @property
     def home(self) -> Leg:
@@ -116,10 +114,12 @@ class Traveller:
         """Take one event; return what is to be done, in order."""
         self._party.brokers = self._summons.brokers(now)
         match event:
-            case OnLeg():
-                leg = self.legs.get(event.leg)
-                if leg is not None:  # else it was given up
-                    self._happen(leg, event.event, now)
+            case OnLeg(leg=number, event=happening):
+                leg = self.legs.get(number)
+                if isinstance(happening, Forgotten):
+                    self._forgotten(number, now)
+                elif leg is not None:  # else it was given up
+                    self._happen(leg, happening, now)
             case WishAdded() | WishRemoved():
                 self._tellings.forget(event.name)
                 for leg in self._party:
@@ -151,14 +151,23 @@ class Traveller:
 
     def _drop(self, leg: Leg, *, forget: bool) -> None:
         """Have nothing to do any more with a broker."""
-        self._party.drop(leg)
+        self._party.drop(leg, forget=forget)
         self.counts.update(leg.core.counts)
         self._effects.append(CloseLeg(leg=leg.number, forget=forget))
 
     def _proceed(self, leg: Leg, now: float, **journey: str) -> None:
         """Let a leg be served, and its record say this; one that has not read yet says nothing over what is there."""
         if leg.core.has_read:
-            self._give(leg, Proceed(journey=Journey(incarnation=self._incarnation, **journey)), now)
+            self._give(leg, Proceed(journey=self._party.journey(leg.gateway, **journey)), now)
+
+    def _forgotten(self, number: int, now: float) -> None:
+        if self._party.forgotten(number):
+            self._write_down(now)
+
+    def _write_down(self, now: float) -> None:
+        """Let the record at home say how it stands with other brokers."""
+        if not self._is_closing and self.home.role is Role.HOME:
+            self._proceed(self.home, now, **self._party.course())
 
     # ---- what happens to a leg -----------------------------------------------------------------------------------
 
@@ -228,7 +237,7 @@ class Traveller:
             return True
         self._party.brokers = self._summons.brokers(now)
         if order is None:
-            self._run_errand(self._unknown, now)
+            self._run_errands(self._party.unknown, now)
         else:
             self._obey(order, leg, now)
         return True
@@ -272,8 +281,7 @@ class Traveller:
         """Write down where we go, and go there."""
         home = self.home
         self._proceed(home, now, moving_to=place.gateway or "")
-        journey = Journey(incarnation=self._incarnation, moved_from=home.gateway or "")
-        self._open(Role.TARGET, place, journey, end_by)
+        self._open(Role.TARGET, place, self._party.journey(place.gateway, moved_from=home.gateway or ""), end_by)
 
     def _arrive(self, target: Leg, now: float) -> None:
         """The target serves us: leave the other."""
@@ -309,19 +317,15 @@ class Traveller:
             self._order = None
         was_waiting = home.role is Role.WAITING
         home.role, home.unserved_since = Role.HOME, None
-        # An earlier life was served there: what waits for us there is to come, and a later life must know of it.
-        self._proceed(home, now, moving_to=(target.gateway or "") if was_waiting else "")
-        if was_waiting:
-            target.role, target.end_by = Role.OLD, now + LINGER_S
-            return
-        if is_here:  # its session there is ours
-            self._drop(target, forget=False)
-            return
         target.role, target.end_by = Role.ERASING, now + LINGER_S
-        if target.is_up:
-            self._erase(target)
-        elif not target.was_up:
+        if was_waiting:  # an earlier life was served there: what waits for us there is to come
+            target.role = Role.OLD
+        elif is_here or not target.was_up:  # its session there is ours, or there is none
             self._drop(target, forget=False)
+        elif target.is_up:
+            self._erase(target)
+        # A later life must know of what is there.
+        self._proceed(home, now, moving_to=(target.gateway or "") if was_waiting else "")
 
     def _erase(self, leg: Leg) -> None:
         """Delete what we wrote at a broker that does not serve us."""
@@ -334,18 +338,17 @@ class Traveller:
     def _finished(self, leg: Leg, now: float) -> None:
         """A leg has come to its end as it should."""
         if leg.role is Role.OLD:
-            self._left(leg, now)
-        self._drop(leg, forget=True)
+            self._part(leg, now)
+        else:
+            self._drop(leg, forget=True)
 
-    def _left(self, old: Leg, now: float, *, is_given_up: bool = False) -> None:
-        """We are done with a broker; what we could not leave, a later life may."""
+    def _part(self, old: Leg, now: float) -> None:
+        """We are done with a broker; should we die before it has forgotten us, a later life sees to that."""
         if self._order is not None:
             self._answer(old, self._order, "moved")
             self._order = None
-        others = [leg.gateway or "" for leg in self._party if leg.role is Role.OLD and leg is not old]
-        others += [old.gateway or ""] if is_given_up else []
-        if not self._is_closing and self.home.role is Role.HOME:
-            self._proceed(self.home, now, moved_from=others[0] if others else "")
+        self._drop(old, forget=True)
+        self._write_down(now)
 
     def _answer(self, leg: Leg, order: MoveOrder, answer: OrderAnswerKind, problem: str = "") -> None:
         told = OrderAnswer(session=order.session, answer=answer, problem=problem)
@@ -360,42 +363,43 @@ class Traveller:
         """Go on with what an earlier life of ours has left at a broker."""
         left = Journey() if read.journey is None else read.journey
         if leg.role is Role.OLD:
-            for errand in (left.moving_to, left.leaving_to, left.moved_to, left.moved_from):
-                self._run_errand(errand, now)
+            self._run_errands([left.moving_to, left.leaving_to, left.moved_to, left.moved_from, left.left], now)
             if read.is_certain and (read.journey is None or left.moved_to):  # there is nothing to leave
-                self._left(leg, now)
-                self._drop(leg, forget=True)
+                self._part(leg, now)
             return  # else it is left when we are served: `_look`
         if leg.role is Role.HOME or self.home.role is Role.WAITING:
             onward = left.leaving_to or left.moved_to
-            if self._party.knows(onward) and onward not in self._errands:
+            if self._party.knows(onward) and onward not in self._party.errands:
                 self._go_onward(leg, GatewayId(onward), is_done=bool(left.moved_to), now=now)
                 return
-            errand = onward or left.moving_to or left.moved_from
-            if errand and errand not in self._errands and errand != self.home.gateway:
-                self._proceed(leg, now, moving_to=errand)
-                self._unknown = errand
-                self._run_errand(errand, now)
+            done = {"", *self._party.errands, self.home.gateway}
+            first = onward or left.moving_to or left.moved_from
+            errands = dict.fromkeys(each for each in (first, left.left) if each not in done)
+            if errands:
+                self._party.unknown.update(errands)
+                self._run_errands(errands, now)
+                self._proceed(leg, now, moving_to=first if first in errands else "")
                 return
         sources = [other for other in self._party if other.role is Role.OLD] or [self.home]
         self._proceed(leg, now, moved_from="" if leg.role is Role.HOME else sources[0].gateway or "")
 
-    def _run_errand(self, gateway: str, now: float) -> None:
-        """Leave a broker where an earlier life may have a session; in one life, once."""
-        if self._party.knows(gateway) and gateway not in self._errands:
-            self._errands.add(gateway)
-            self._open(Role.OLD, self._party.place(gateway), Journey(incarnation=self._incarnation), now + LINGER_S)
+    def _run_errands(self, gateways: Iterable[str], now: float) -> None:
+        """Leave brokers where an earlier life may have a session; in one life, once."""
+        for gateway in gateways:
+            if self._party.knows(gateway) and gateway not in self._party.errands:
+                self._party.errands.add(gateway)
+                self._open(Role.OLD, self._party.place(gateway), self._party.plain_journey, now + LINGER_S)
 
     def _go_onward(self, leg: Leg, to: GatewayId, *, is_done: bool, now: float) -> None:
         """An earlier life was served elsewhere: we are, too, if that is there."""
-        self._errands.add(to)
+        self._party.errands.add(to)
         if leg.role is Role.HOME:
             leg.role = Role.WAITING
         elif is_done:
             self._drop(leg, forget=True)
         else:
             leg.role, leg.end_by = Role.OLD, now + LINGER_S
-        journey = Journey(incarnation=self._incarnation)
+        journey = self._party.plain_journey
         self._open(Role.TARGET, self._party.place(to), journey, now + REACH_S, is_first=True)
 
     # ---- time and the end ----------------------------------------------------------------------------------------
@@ -439,8 +443,7 @@ class Traveller:
         elif leg.role is Role.OLD:
             self.counts["given up"] += 1
             self._note(f"{leg.gateway} has not given us all that was under way in {LINGER_S:g} s: given up")
-            self._left(leg, now, is_given_up=True)
-            self._drop(leg, forget=True)
+            self._part(leg, now)
         elif leg.role is Role.ERASING:
             self._drop(leg, forget=True)
 

@@ -24,7 +24,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from mqloom.client.farewells import Farewells, Identity, Parting
-from mqloom.client.legs import Referred
+from mqloom.client.legs import Forgotten, Referred
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import Address, Wired, kept_session
@@ -32,7 +32,7 @@ from mqloom.client.wired import Address, Wired, kept_session
 logger: Final = logging.getLogger("mqloom.client")
 
 
-Happening = Connected | ConnectionLost | MessageReceived | Referred
+Happening = Connected | ConnectionLost | MessageReceived | Referred | Forgotten
 """What can happen on a leg."""
 
 Tidings = Callable[[int, Happening, int], None]
@@ -182,6 +182,8 @@ class Ways:
     def __init__(self, application: Movable, tell: Tidings, is_held: Callable[[int], bool]) -> None:
         self.own = 0
         """The leg that the application's own connection is."""
+        self.is_over = False
+        """Whether others have taken the place of these, whose legs have other numbers."""
         self._application = application
         self._tell = tell
         self._is_held = is_held  # whether the application has not taken all that came by a leg
@@ -238,7 +240,11 @@ class Ways:
             self._left.pop(number, None)
             return words
 
-        parting = Parting(partial(self._is_held, number), ended, forget)
+        def forgotten() -> None:
+            if not self.is_over:
+                self._tell(number, Forgotten(), 0)
+
+        parting = Parting(partial(self._is_held, number), ended, forgotten if forget else None)
         self._farewells.begin(address, self._application.leg_identity, parting)
 
     def end(self) -> None:
@@ -267,7 +273,7 @@ class Ways:
         for number, other in list(self._others.items()):
             del self._others[number]
             self._opening[number] = other.address
-            parting = Parting(lambda: False, other.end, forget=False)
+            parting = Parting(lambda: False, other.end, None)
             self._farewells.begin(other.address, self._application.leg_identity, parting)
 
     def settle(self) -> None:

@@ -53,13 +53,15 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     incarnation: Annotated[str, Meta(max_length=ID_LENGTH_MAX)] = ""
     """Drawn at each start of the client: an order names it."""
     moving_to: OptionalGateway = ""
-    """The client may have a session there, too. This and the next three are for later lives of its own."""
+    """The client may have a session there, too. This and the next four are for later lives of its own."""
     leaving_to: OptionalGateway = ""
     """The client is served there: these end behind all that is under way to them, and then it is told `ended`."""
     moved_to: OptionalGateway = ""
     """The client is there, and has no subscriptions here."""
     moved_from: OptionalGateway = ""
     """The client may have a session there, too."""
+    left: OptionalGateway = ""
+    """The client is done with that broker, but this may not have forgotten its session yet."""
     is_probe: bool = False
     """It changes nothing: the client, which listens here, learns by it that it has read its record."""
 

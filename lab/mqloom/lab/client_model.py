@@ -255,8 +255,9 @@ class SubscriberModel:
 class Leaving:
     """Hands the last messages over, then makes the broker forget the session by connecting once with a clean one."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, forgotten: Callable[[], None] = lambda: None) -> None:
         self._endpoint = endpoint
+        self._forgotten = forgotten
         endpoint.manner.on_messages = lambda messages: None
         endpoint.manner.on_down = lambda: None
         endpoint.manner.on_up = lambda _: self._look([])
@@ -274,6 +275,7 @@ class Leaving:
             endpoint.open()
         else:
             endpoint.close()
+            self._forgotten()
 
 
 def _partly(answer: object) -> str:

@@ -13,7 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from mqloom.client.legs import HOME_LEG, CloseLeg, ForLeg, Migrated, OnLeg, OpenLeg, Stayed, TravelEffect, TravelEvent
+from mqloom.client.legs import (
+    HOME_LEG,
+    CloseLeg,
+    Forgotten,
+    ForLeg,
+    Migrated,
+    OnLeg,
+    OpenLeg,
+    Stayed,
+    TravelEffect,
+    TravelEvent,
+)
 from mqloom.client.states import State
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
@@ -126,7 +137,7 @@ class DemoTraveller:
         if self._timer is not None:
             self._timer.cancel()
         for leg in list(self._lines):
-            self._leave(self._lines.pop(leg))
+            self._leave(leg, self._lines.pop(leg))
         await asyncio.gather(*self._leaving)
 
     # ---- inward --------------------------------------------------------------------------------------------------
@@ -227,18 +238,18 @@ class DemoTraveller:
         for leg, line in list(self._lines.items()):
             if line.is_closing and line.is_quiet:
                 del self._lines[leg]
-                self._leave(line)
+                self._leave(leg, line)
         while self._opening and all(line.is_quiet for line in self._lines.values()):
             effect = self._opening.popleft()
             if effect.leg in self._core.legs:
                 self._connect(effect.leg, BrokerAddress(effect.broker.host, effect.broker.port))
 
-    def _leave(self, line: _Line) -> None:
-        task = asyncio.create_task(self._end(line))
+    def _leave(self, leg: int, line: _Line) -> None:
+        task = asyncio.create_task(self._end(leg, line))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _end(self, line: _Line) -> None:
+    async def _end(self, leg: int, line: _Line) -> None:
         """Disconnect; and let the broker forget us, by a session that is not to be kept."""
         assert line.connection is not None
         await line.connection.close()
@@ -260,4 +271,7 @@ class DemoTraveller:
             await asyncio.wait_for(is_in.wait(), FORGET_S)
         except TimeoutError:
             self._log.warning("%s does not forget %s", line.address, self.name)
+        else:
+            if not self.is_over.is_set():
+                self._happen(OnLeg(leg=leg, event=Forgotten()))
         await last.close()

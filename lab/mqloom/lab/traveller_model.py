@@ -13,6 +13,7 @@ from functools import partial
 from mqloom.client.legs import (
     HOME_LEG,
     CloseLeg,
+    Forgotten,
     ForLeg,
     Migrated,
     OnLeg,
@@ -173,10 +174,13 @@ class TravellerModel:
         if self.is_over or not self._is_running:
             return
         self._tell(self.name, "is killed")
-        for line in list(self._lines.values()):
-            line.endpoint.manner.on_messages = lambda _: None
-            line.endpoint.manner.on_down = lambda: None
-            line.endpoint.crash(broker_notice_s)
+        for endpoint in [*(line.endpoint for line in self._lines.values()), *self._leaving]:
+            endpoint.manner.on_messages = lambda _: None
+            endpoint.manner.on_published = lambda _: None
+            endpoint.manner.on_up = lambda _: None
+            endpoint.manner.on_down = lambda: None
+            endpoint.crash(broker_notice_s)
+        self._leaving.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._is_running, self._was_killed = False, True
@@ -336,14 +340,18 @@ class TravellerModel:
                 del self._lines[leg]
                 if self._timer is not None and not self._lines:
                     self._timer.cancel()
-                self._leave(line)
+                self._leave(leg, line)
         while self._opening and all(line.is_quiet for line in self._lines.values()):
             effect = self._opening.popleft()
             if effect.leg in self.core.legs:
                 assert effect.gateway is not None  # there are no strangers here
                 self._connect(effect.leg, effect.gateway).endpoint.open()
 
-    def _leave(self, line: _Line) -> None:
+    def _forgotten(self, leg: int, core: Traveller) -> None:
+        if core is self.core and not self.is_over:
+            self._happen(OnLeg(leg=leg, event=Forgotten()))
+
+    def _leave(self, leg: int, line: _Line) -> None:
         self._leaving = [each for each in self._leaving if each.is_open]
         if line.forgets:
             for effect in line.effects:  # what could not go by the connection that is gone
@@ -351,6 +359,6 @@ class TravellerModel:
                     message = packets.Publish(effect.topic, effect.payload, effect.qos, effect.retain)
                     line.endpoint.publish(message)
             self._leaving.append(line.endpoint)
-            Leaving(line.endpoint)
+            Leaving(line.endpoint, partial(self._forgotten, leg, self.core))
         else:
             line.endpoint.close()
