@@ -81,6 +81,7 @@ class Node:
     def __init__(self, parts: NodeParts, now: float) -> None:
         self.gateway = parts.gateway
         self.counters = parts.counters
+        self.agents = parts.agents
         self._parts = parts
         self._peers = frozenset(parts.peers)
         self._journal = Journal(parts.counters)
