@@ -7,7 +7,7 @@ from mqloom.core.balance_records import BalanceQuestion
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.gateway.agent_interfaces import AgentAsked, ControlReceived
 from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadTask
-from mqloom.lab.agents_world import AgentsBroker, AgentsWorld
+from mqloom.lab.agents_world import ON, AgentsBroker, AgentsWorld
 
 STAR = [("head", "a"), ("head", "b"), ("head", "c")]
 CHAIN = [("h1", "a"), ("h1", "b"), ("h1", "h2"), ("h2", "c"), ("h2", "d")]
@@ -178,6 +178,21 @@ def test_nobody_is_moved_twice_within_the_rest() -> None:
     assert set(world.moves.values()) == {1}
     world.run(900.0)
     assert max(world.moves.values()) > 1
+
+
+def test_who_has_rested_is_moved_with_the_next_detection() -> None:
+    def everybody(task: OffloadTask) -> OffloadChoice:
+        clients = [client for group in task.profile.groups for client in group.clients]
+        return OffloadChoice(clients, [], task.local, task.remote, "all of them, which is foolish")
+
+    world = AgentsWorld([("a", "b")], {"a": 60}, choose=everybody)
+    world.run(200.0)
+    (first,) = (each for each in world.agent_of("a").decisions.last() if each.moved)
+    assert first.ended_at is not None
+    world.run(700.0)
+    second = next(each for each in reversed(world.agent_of("b").decisions.last()) if each.is_offloading)
+    # Its clients have rested; a detection may have been about to come, and the other one's state be a PIE old.
+    assert second.began_at <= first.ended_at + ON.rest_s + 2 * ON.local_detect_max_s
 
 
 def test_the_budget_bounds_the_moves_of_a_minute() -> None:

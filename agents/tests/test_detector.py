@@ -156,6 +156,19 @@ def test_while_stabilizing_only_overload_starts_a_session() -> None:
     assert state_of(ours) is STABILIZING
 
 
+def test_what_was_measured_before_clients_moved_decides_nothing_after_it() -> None:
+    ours = detector()
+    ours.began(0.0)
+    ours.ended(100.0, changed=True)
+    assert not ours.is_due(119.9)
+    assert ours.next_at >= 120.0
+    ours.sampled(replace(HALF, output_ratio=2.0), 109.0)  # a window that began before
+    assert ours.average is None
+    ours.sampled(HALF, 119.0)
+    assert ours.average == HALF
+    assert ours.is_due(120.0)
+
+
 def test_too_much_load_is_noticed_at_once_and_its_end_by_a_detection() -> None:
     ours = detector()
     ours.sampled(replace(HALF, cpu_ratio=0.96), 10.0)

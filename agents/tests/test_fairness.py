@@ -42,6 +42,17 @@ def test_the_budget_is_of_the_last_minute() -> None:
     assert who.left(90.0) == 10
 
 
+def test_it_says_when_the_first_may_be_moved_again() -> None:
+    who = fair(rest_s=300, moves_per_min=10)
+    assert who.rested_at([A], 0.0) is None
+    who.moved([A], 10.0)
+    who.moved([B], 20.0)
+    assert who.rested_at([B, A, C], 30.0) == 310.0
+    assert who.rested_at([B], 30.0) == 320.0
+    who.ordered(10, 25.0)
+    assert who.rested_at([B], 30.0) == 85.0  # nobody, before the budget has some left
+
+
 def test_the_budget_is_never_less_than_nothing() -> None:
     who = fair(moves_per_min=1)
     who.ordered(5, 0.0)

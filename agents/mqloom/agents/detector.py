@@ -64,6 +64,7 @@ class Detector:
         self._average = Average()
         self._edge_overloaded = False
         self._yields = 0
+        self._counts_from = now
         self._detect_at = now
         self._schedule(now)
 
@@ -91,9 +92,11 @@ class Detector:
 
     def sampled(self, load: Load, now: float) -> None:
         """Take what a window has brought (an edge): too much is noticed at once, that it is less by detections only."""
-        self._average.add(load)
         self._standing.sampled(load, now)
         self._standing.advance(now)
+        if now < self._counts_from:
+            return
+        self._average.add(load)
         if load.utilisation > self._settings.overload_high:
             self._standing.weigh(True)
 
@@ -113,9 +116,15 @@ class Detector:
         self._standing.began(now, until)
 
     def ended(self, now: float, changed: bool) -> None:
-        """The session has ended; `changed`: somebody has moved, so that load has to settle."""
+        """The session has ended; `changed`: somebody has moved, so that load has to settle.
+
+        Then nothing is decided before a window has passed that began after it: what was measured is no longer so.
+        """
         self._standing.ended(now, changed)
-        self._average.take()  # what was measured in the session is no longer so
+        self._average.take()
+        if changed:
+            self._counts_from = now + self._settings.window_s
+            self._detect_at = max(self._detect_at, self._counts_from + self._settings.window_s)
 
     def detect(self, load: Load, others: Sequence[Pie], now: float, *, requested: bool = False) -> Detection:
         """Run the detection for the mean load since the last run; `others` are those whom we see, without ourselves.

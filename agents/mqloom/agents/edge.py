@@ -94,6 +94,7 @@ class Edge:
         self._delays = DelayBuckets()
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
         self._load: Load | None = None
+        self._counts_from = now
         self._trying: Decision | None = None
         self._giving: Giving | None = None
         self._current: Decision | None = None
@@ -146,8 +147,9 @@ class Edge:
     def sampled(self, load: Load, now: float) -> list[AgentEffect]:
         """A window of the meters has ended."""
         self._load = load
-        self._recent.append(load)
         self._exchange.sampled(load)
+        if now >= self._counts_from:
+            self._recent.append(load)
         if load.input_rate > 0:  # else nothing was matched, and there is no delay
             self._delays.observe(load.subscriptions, load.delay_s)
         self._detector.sampled(load, now)
@@ -224,10 +226,10 @@ class Edge:
     # detection (3.3.3).
 
     def _detect(self, now: float) -> list[AgentEffect]:
-        load = self._detector.average or self._load
+        load = self._detector.average or (self._recent[-1] if self._recent else None)
         others = self.others(now)
         if load is None:
-            # Nothing was measured yet, so that nothing can be decided; the detector is told to look again later.
+            # Nothing was measured yet, or since clients have moved: the detector is told to look again later.
             self._detector.detect(IDLE, (), now)
             return []
         detection = self._detector.detect(load, others, now)
@@ -258,8 +260,12 @@ class Edge:
 
     def _has_nobody_to_move(self, actions: Sequence[Action], now: float) -> list[AgentEffect]:
         """A session would end with nobody: do not keep another broker BUSY for that, and look again later."""
+        rested_at = self._fairness.rested_at(self._view.movable(), now)
         for action in actions:
             self._bring_nothing(action.partner, action.metric, now, 1 if action.is_overload else FRUITLESS_DETECTIONS)
+            if rested_at is not None:
+                key = action.partner, action.metric
+                self._fruitless[key] = min(self._fruitless[key], rested_at)
         text = f"{actions[0].partner} has {actions[0].difference:.2f} less {actions[0].metric}, but none of our clients"
         level: Literal["info", "warning"] = "warning" if actions[0].is_overload else "info"
         return [AgentLog(level, f"{text} can be moved: they rest, are on their way, or are of a kind that cannot")]
@@ -421,6 +427,7 @@ class Edge:
             self._bring_nothing(over.partner, decision.metric, now)
         if changed:
             self._recent.clear()  # what was measured before is no longer so
+            self._counts_from = now + self._settings.window_s
             self._exchange.changed()
             self._settling = decision, Average(max(1, round(self._settings.stabilise_s / self._settings.window_s)))
         return [AgentLog("info", decision.summary())]

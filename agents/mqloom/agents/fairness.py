@@ -51,6 +51,12 @@ class Fairness:
         self._forget(now)
         return sorted(client for client in clients if client not in self._resting)
 
+    def rested_at(self, clients: Collection[ClientId], now: float) -> float | None:
+        """Return when the first of these may be moved, of whom none may now; None: nobody knows."""
+        if not self.left(now):
+            return self._spent[0][0] + BUDGET_S if self._spent else None
+        return min((self._resting[client] for client in clients if client in self._resting), default=None)
+
     def _forget(self, now: float) -> None:
         while self._resting and next(iter(self._resting.values())) <= now:
             del self._resting[next(iter(self._resting))]
