@@ -1,5 +1,8 @@
 """Load agents on a network that loses, doubles, delays and reorders, and gateways that die or never answer."""
 
+import random
+from collections import Counter
+
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -15,7 +18,7 @@ CHAIN = [("h1", "a"), ("h1", "b"), ("h1", "h2"), ("h2", "c"), ("h2", "d")]
 BUSY_S_MAX = ON.press_timeout_s + GRACE_S + 2 * COMPUTE_S_MAX + MOVE_S_MAX + LEASE_S
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([STAR, CHAIN, [("a", "b")]]),
@@ -54,3 +57,23 @@ def test_both_sides_tell_the_same_of_a_session(seed: int) -> None:
                 assert (taken.outcome, taken.moved) == (decision.outcome, decision.moved)
                 known += 1
     assert known
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(200))
+def test_in_any_tree_and_weather_clusters_come_to_balance_when_it_clears_up(seed: int) -> None:
+    draw = random.Random(seed)
+    size = draw.randrange(2, 11)
+    links = [(f"n{draw.randrange(max(0, n - 4), n)}", f"n{n}") for n in range(1, size)]
+    ends = Counter(name for link in links for name in link)
+    clients = {name: draw.randrange(90) for name, number in ends.items() if number == 1}
+    weather = Weather(*(draw.random() * most for most in (0.6, 0.6, 0.6, 0.03, 0.2)))
+    world = AgentsWorld(links, clients, seed=seed, weather=weather, storm_s=300.0)
+    world.run(1_500.0)
+    assert sum(world.numbers().values()) == sum(clients.values())
+    clusters: dict[str, list[float]] = {}
+    for broker in world.brokers.values():
+        if isinstance(broker.agent.part, Edge):
+            cluster = "both" if size == 2 else broker.beside[0]
+            clusters.setdefault(cluster, []).append(broker.load().output_ratio)
+    assert all(max(loads) - min(loads) <= 0.13 for loads in clusters.values()), clusters

@@ -147,7 +147,7 @@ def assert_they_agree(net: Net) -> None:
 shares = st.floats(0, 1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(2, 6),

@@ -7,6 +7,7 @@ complete when both brokers have stabilised and it can be said how good the predi
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -63,7 +64,8 @@ class Decision:
     outcome: str = "lasts"
     reason: str = ""
     moved: int = 0
-    stayed: Mapping[ClientId, str] = field(default_factory=dict)
+    stayed: int = 0
+    stayed_why: Mapping[ClientId, str] = field(default_factory=dict)
 
     def chose(self, choice: OffloadChoice) -> None:
         """An offload plugin has chosen."""
@@ -71,6 +73,10 @@ class Decision:
         self.chosen, self.clients = len(choice.clients), tuple(choice.clients[:SHOWN_MAX])
         self.choice = choice.reason
         self.predicted, self.predicted_partner = choice.local, choice.remote
+
+    def stay(self, stayed: Mapping[ClientId, str]) -> None:
+        """These have not moved, and why."""
+        self.stayed, self.stayed_why = len(stayed), dict(islice(stayed.items(), SHOWN_MAX))
 
     def over(self, over: SessionOver, now: float) -> None:
         """The session has ended."""
@@ -101,7 +107,7 @@ class Decision:
             parts.append(f"for {self.metric}{' (overload)' if self.is_overload else ''}")
         if self.is_offloading:
             moved = "an unknown number" if self.moved == UNKNOWN else f"{self.moved}"
-            stayed = f", {len(self.stayed)} stayed" if self.stayed else ""
+            stayed = f", {self.stayed} stayed" if self.stayed else ""
             parts.append(f"would move {self.chosen} clients" if self.is_advice else f"moved {moved} clients{stayed}")
         for name, value in (("why", self.why), ("choice", self.choice), ("reason", self.reason)):
             if value:
@@ -137,22 +143,21 @@ class Decision:
             outcome=self.outcome,
             reason=self.reason,
             moved=self.moved,
-            stayed=len(self.stayed),
+            stayed=self.stayed,
         )
         return self._whole(short) if is_whole else short
 
     def _whole(self, short: SessionShown) -> SessionShown:
-        stayed = dict(list(self.stayed.items())[:SHOWN_MAX])
         return replace(
             short,
             why=self.why,
             own=None if self.own is None else figures_of(self.own),
-            seen=tuple(seen_of(pie) for pie in self.seen[:SHOWN_MAX]),
+            seen=tuple(seen_of(pie) for pie in self.seen),
             considered=tuple(self._considered()),
             cards=tuple(_card_of(card) for card in self.cards),
             cards_more=self.cards_more,
             clients=tuple(self.clients),
-            stayed_why={str(client): why for client, why in stayed.items()},
+            stayed_why={str(client): why for client, why in self.stayed_why.items()},
             choice=self.choice,
             covering_left_out=self.covering_left_out,
             predicted=None if self.predicted is None else figures_of(self.predicted),
@@ -171,7 +176,7 @@ class Decision:
                 difference=action.difference,
                 answer=self.answers.get((action.partner, action.metric), "not asked"),
             )
-            for action in self.actions[:SHOWN_MAX]
+            for action in self.actions
         ]
 
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from mqloom.agents.averages import IDLE, Average, mean_load
-from mqloom.agents.decisions import Decision, Decisions
+from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
 from mqloom.agents.detector import Action, Detection, Detector
 from mqloom.agents.exchange import LocalExchange
 from mqloom.agents.fairness import Fairness
@@ -188,7 +188,7 @@ class Edge:
         effects: list[AgentEffect] = []
         if isinstance(event, ClientsMoved):
             if giving.is_end(event):
-                giving.decision.stayed = dict(event.stayed)
+                giving.decision.stay(event.stayed)
                 effects += self._tell(self._mediator.done(event.moved, len(event.stayed), now), now)
             return [*effects, *self.turn(now)]
         following = giving.take(event, lambda: self._ready(now))
@@ -286,8 +286,8 @@ class Edge:
             is_advice=self._is_advice,
             why=detection.text,
             own=load,
-            seen=tuple(others),
-            actions=tuple(actions),
+            seen=tuple(others[:SHOWN_MAX]),
+            actions=tuple(actions[:SHOWN_MAX]),
         )
         return self._decisions.add(decision)
 

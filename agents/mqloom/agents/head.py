@@ -12,7 +12,7 @@ from typing import Final
 from mqloom.agents.adaptive import AdaptivePie, all_wheres
 from mqloom.agents.averages import IDLE, mean_load
 from mqloom.agents.balanced import are_balanced
-from mqloom.agents.decisions import Decision, Decisions
+from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
 from mqloom.agents.detector import Action, Detector, GlobalRequests
 from mqloom.agents.mediation import (
     Hear,
@@ -282,8 +282,8 @@ class Head:
             is_advice=self._is_advice,
             why=detection.text,
             own=load,
-            seen=tuple(others),
-            actions=tuple(best.values()),
+            seen=tuple(others[:SHOWN_MAX]),
+            actions=tuple(best.values())[:SHOWN_MAX],
         )
         self._trying = self._decisions.add(decision)
         candidates = [Candidate(action.partner, action.metric, action.is_overload) for action in best.values()]
