@@ -9,7 +9,6 @@ from mqloom.core.limits import FLUSH_AGAIN_S, LEAVING_S
 from mqloom.core.messages import Flush, Flushed, Withdraw
 from mqloom.core.records import Answer, Record, Wish, encode_record
 from mqloom.gateway import pointers as pointers_module
-from mqloom.gateway.pointers import Pointers
 from mqloom.lab.gate import ANN, BOB, US, A, B, Gate, alone, answers, key, payloads, publication, sent, with_two
 
 ONE = {"one": Wish(topics="a/#")}
@@ -111,13 +110,14 @@ def test_its_word_where_it_is_stays_as_long_as_its_lease() -> None:
     assert deleted not in gate.handle(Woke())
 
 
-def test_too_many_words_cost_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_words_cost_the_oldest_which_is_deleted_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pointers_module, "POINTERS_MAX", 1)
-    pointers = Pointers()
-    pointers.note(ANN, 60.0)
-    pointers.note(BOB, 70.0)
-    assert pointers.expired(1.0) == [ANN]
-    assert pointers.deadline == 70.0
-    assert pointers.expired(70.0) == [BOB]
-    assert not pointers.deadline
-    assert len(pointers) == 0
+    gate = alone()
+    record = Record(subscriptions={}, lease_s=60.0, moved_to="B")
+    effects = []
+    for client in (ANN, BOB):
+        effects += gate.handle(RecordReceived(client=client, data=encode_record(record)))
+        effects += gate.handle(Woke())
+    assert PublishLocally(topic=layout.record(US, ANN), payload=b"", retain=True) in effects
+    assert PublishLocally(topic=layout.record(US, BOB), payload=b"", retain=True) not in effects
+    assert gate.node.counters.total("pointers_dropped") == 1

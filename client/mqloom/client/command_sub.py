@@ -1,7 +1,8 @@
 """Subscribe by topic and content, and print what comes.
 
 Says on stderr what becomes of the subscription, and prints one publication a line on stdout. It ends cleanly on
-Ctrl-C, after `--count` publications, or after `--seconds`.
+Ctrl-C, after `--count` publications, or after `--seconds`. It stays at its broker: nobody moves it, for a person
+watches it, who starts it again elsewhere. What must not be interrupted is a program with `mqloom.client.Client`.
 """
 
 import argparse

@@ -72,6 +72,7 @@ COUNTERS: Final = {
     "wants_withdrawn": "what agents do not want any more, or not through us, told to neighbours, once for each link",
     "wants_received": "what agents want, or do not want any more, heard from neighbours",
     "wants_refused": "what agents want that a neighbour told and that was refused, by reason",
+    "pointers_dropped": "clients that have moved away whose word where they are was deleted early, for want of room",
     "flushes_expired": "unsubscriptions carried out although a neighbour had not confirmed in time",
     "publications_republished": "publications of other gateways put on the local broker for its plain clients",
     "interest_refused": "topic filters of plain clients that are not federated, by reason",

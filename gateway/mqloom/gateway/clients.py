@@ -235,6 +235,9 @@ class Clients:
             self._journal.counters.add("subscriptions_expired", amount=len(keys))
             self._end(keys, now)
             self._delete(client, now)
+        for client in self._pointers.pushed_out():
+            self._journal.counters.add("pointers_dropped")
+            self._delete(client, now)
         for client in self._pointers.expired(now):
             self._delete(client, now)
 

@@ -1,4 +1,9 @@
-"""Clients that have moved away and left word where they are, on our broker: for how long that stays there."""
+"""Clients that have moved away and left word where they are, on our broker: for how long that stays there.
+
+Whoever comes back to us while it stays goes on to where it was moved. Whoever comes back later begins anew with us: it
+is served with what it subscribes to then, and what its other broker has kept for it stays there, until its lease there
+and the broker's own limit on sessions are over. So a word that goes before its time is counted.
+"""
 
 import heapq
 
@@ -7,7 +12,7 @@ from mqloom.core.limits import POINTERS_MAX
 
 
 class Pointers:
-    """Words of clients, each until its lease is over; past POINTERS_MAX the oldest is over at once."""
+    """Words of clients, each until its lease is over; past POINTERS_MAX the oldest is pushed out."""
 
     def __init__(self) -> None:
         self._until: dict[ClientId, float] = {}  # the one noted longest ago comes first
@@ -30,13 +35,18 @@ class Pointers:
         """A client has written something else, or nothing, in its place."""
         self._until.pop(client, None)
 
-    def expired(self, now: float) -> list[ClientId]:
-        """Return whose word is over, each once."""
+    def pushed_out(self) -> list[ClientId]:
+        """Return whose word has to go for others, each once: those that were noted longest ago."""
         clients = []
         while len(self._until) > POINTERS_MAX:
             client = next(iter(self._until))
             del self._until[client]
             clients.append(client)
+        return clients
+
+    def expired(self, now: float) -> list[ClientId]:
+        """Return whose word is over, each once."""
+        clients = []
         while self._heap and self._heap[0][0] <= now:
             until, client = heapq.heappop(self._heap)
             if self._until.get(client) == until:
@@ -46,7 +56,9 @@ class Pointers:
 
     @property
     def deadline(self) -> float | None:
-        """When `expired` must be called."""
+        """When `pushed_out` and `expired` must be called."""
+        if len(self._until) > POINTERS_MAX:
+            return 0.0
         while self._heap and self._until.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
