@@ -15,9 +15,10 @@ from mqloom.core.signatures import OrderKeys
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.rosters import OrderParts
 from mqloom.lab import checkers, faults
+from mqloom.lab.node_builders import DATA, FEDERATION
 from mqloom.lab.plan import FaultPlan, Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.traveller_model import ORDER_KEY, TravellerModel
-from mqloom.lab.world import DATA, FEDERATION, Options, World
+from mqloom.lab.world import Options, World
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay

@@ -8,9 +8,10 @@ from msgspec import structs
 
 from mqloom.core.command import main
 from mqloom.lab import faults
+from mqloom.lab.node_builders import build_node
 from mqloom.lab.plan import FaultPlan, Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.plan_checks import PlanError
-from mqloom.lab.world import Options, World, build_node
+from mqloom.lab.world import Options, World
 
 PLAN = Plan(
     seed=1,

@@ -11,8 +11,9 @@ from mqloom.gateway.traffic import Traffic
 from mqloom.lab.experiment import tell_nobody
 from mqloom.lab.experiments import publiy_move
 from mqloom.lab.experiments.publiy_move import Outcome, carry_out, draw, shake
+from mqloom.lab.node_builders import weaving_settings
 from mqloom.lab.plan import Plan
-from mqloom.lab.world import World, weaving_settings
+from mqloom.lab.world import World
 
 STEPS = [(10.0, "asking"), (10.1, "freezing"), (11.0, "linking"), (12.0, "moved")]
 

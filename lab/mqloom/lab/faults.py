@@ -11,10 +11,11 @@ from functools import partial
 from typing import Final
 
 from mqloom.lab.network import Path
+from mqloom.lab.node_builders import build_node
 from mqloom.lab.plan import FaultPlan, Plan
 from mqloom.lab.plan_checks import check_faults
 from mqloom.lab.traveller_model import TravellerModel
-from mqloom.lab.world import World, build_node
+from mqloom.lab.world import World
 
 Begin = Callable[[World, FaultPlan, random.Random], Callable[[], None]]
 """Lets a fault begin, and returns what ends it."""

@@ -55,9 +55,11 @@ from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, 
 from mqloom.core.migration_records import MigrationAnswer, decode_migration_answer
 from mqloom.core.records import MoveAnswer, Status, decode_move, decode_status, encode_status
 from mqloom.gateway.node import Node
+from mqloom.lab.capacity import Capacity
 from mqloom.lab.clock import Clock, Timer
 from mqloom.lab.endpoint import Endpoint, Manner, Place
 from mqloom.lab.gateway_intake import IntakeModel, IntakeSettings
+from mqloom.lab.gateway_meter import GatewayMeter
 from mqloom.lab.gateway_parks import Park
 from mqloom.lab.gateway_topics import Kind, Topics
 from mqloom.lab.packets import Publish
@@ -88,6 +90,10 @@ class GatewayPlan:
     intake: IntakeSettings
     place_of: Callable[[GatewayId], Place]
     """The way to the broker of any other gateway."""
+    work: Capacity | None = None
+    """What it can do; None: its load is not measured."""
+    window_s: float = 10.0
+    """How often it is."""
 
 
 class GatewayModel:
@@ -125,6 +131,10 @@ class GatewayModel:
         self._has_place = False
         self._kept: dict[str, Publish] = {}
         self.node = self.plan.build(self.id, self.epoch, self.plan.neighbours(), self._clock.now)
+        self._meter: GatewayMeter | None = None
+        if self.plan.work is not None:
+            station, work, window_s = self.plan.intake.station, self.plan.work, self.plan.window_s
+            self._meter = GatewayMeter(self.id, self.node, self._clock, work, station, window_s, self._handle)
         self._open()
 
     def crash(self, notice_s: Callable[[], float]) -> None:
@@ -137,6 +147,8 @@ class GatewayModel:
         for timer in (self._timer, self._correction):
             if timer is not None:
                 timer.cancel()
+        if self._meter is not None:
+            self._meter.stop()
 
     def order(self, data: bytes) -> None:
         """An operator orders it to move; whoever does not run does not hear that."""
@@ -362,6 +374,8 @@ class GatewayModel:
 
     def _publish(self, effect: PublishLocally) -> None:
         message = Publish(effect.topic, effect.payload, effect.qos, effect.retain)
+        if self._meter is not None:
+            self._meter.published(effect)
         if effect.topic == self._topics.place:
             self._place = effect.payload
         elif effect.topic in self._topics.kept:

@@ -8,8 +8,9 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.records import MoveAnswer, PlaceLink, decode_place
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab import checkers
+from mqloom.lab.node_builders import DATA
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
-from mqloom.lab.world import DATA, Options, World
+from mqloom.lab.world import Options, World
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay

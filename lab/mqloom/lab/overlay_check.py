@@ -14,10 +14,11 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.checkers import judge
 from mqloom.lab.experiment import Row, exactly
+from mqloom.lab.node_builders import DATA
 from mqloom.lab.overlay_net import OverlayNet
 from mqloom.lab.overlay_workload import Workload, topic_workload
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
-from mqloom.lab.world import DATA, Options, World
+from mqloom.lab.world import Options, World
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay

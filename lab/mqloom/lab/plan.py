@@ -86,6 +86,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     moves: tuple[MovePlan, ...] = ()
     """With these, all overlays keep maps."""
     migrations: tuple[MigrationPlan, ...] = ()
+    is_balanced: bool = False
+    """Whether every gateway has a load agent, which moves clients that travel."""
     joins: tuple[JoinPlan, ...] = ()
     """Gateways that are not there from the beginning; all others are."""
 

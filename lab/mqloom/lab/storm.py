@@ -40,6 +40,9 @@ START_S: Final = 2.0
 CRASH_S: Final = 20.0
 """How long a gateway is away at most."""
 
+BALANCED: Final = 0.5
+"""In which share of the runs with clients that move there are load agents which move them, too."""
+
 SYMBOLS: Final = ("a", "b", "c", "d")
 
 
@@ -189,12 +192,28 @@ def _with_travellers(plan: Plan, moments: Sequence[float]) -> Plan:
             lasts_s = round(randomness.choice((0.1, 3.0, 20.0)) * randomness.random(), 3)
             target = (migration.subscriber,)
             kept.append(FaultPlan(kind="client-killed", at=killed_at, lasts_s=lasts_s, target=target))
-    return structs.replace(
-        plan,
-        subscribers=subscribers,
-        faults=tuple(sorted(kept, key=lambda fault: (fault.at, fault.kind, fault.target))),
-        migrations=tuple(sorted(migrations, key=lambda each: each.at)),
+    return _with_agents(
+        structs.replace(
+            plan,
+            subscribers=subscribers,
+            faults=tuple(sorted(kept, key=lambda fault: (fault.at, fault.kind, fault.target))),
+            migrations=tuple(sorted(migrations, key=lambda each: each.at)),
+        )
     )
+
+
+def _with_agents(plan: Plan) -> Plan:
+    """Return, in half of the runs, the plan with load agents, and a crowd at one broker for them to move."""
+    randomness = random.Random(f"{plan.seed} balancing")  # noqa: S311 - as above
+    if randomness.random() >= BALANCED:
+        return plan
+    edges = [name for name, neighbours in plan.neighbours.items() if len(neighbours) == 1]
+    crowded = randomness.choice(edges)
+    crowd = [
+        structs.replace(_subscriber(f"d{index}", (crowded,), plan.length_s, randomness), travels=True)
+        for index in range(randomness.randint(2, 10))
+    ]
+    return structs.replace(plan, is_balanced=True, subscribers=(*plan.subscribers, *crowd))
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:

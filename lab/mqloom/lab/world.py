@@ -1,6 +1,6 @@
 """A whole federation in virtual time: brokers, gateways, clients and the ways between them, built from a plan."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -9,13 +9,11 @@ import msgspec
 
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.load import BalanceState
 from mqloom.core.orders import MoveOrder, Roster, RosterBroker, sign_order, sign_roster
 from mqloom.core.records import Order, Wish, encode_order
-from mqloom.core.seals import NONCE_BYTES, SECRET_BYTES, Keyring, key_of, seal_request
-from mqloom.gateway.interfaces import Overlay
+from mqloom.core.seals import seal_request
 from mqloom.gateway.links import LinkState
-from mqloom.gateway.node import Node, NodeParts
-from mqloom.gateway.sealing import SealParts
 from mqloom.lab.broker_model import Broker, BrokerSettings
 from mqloom.lab.capacity import Capacity, Station
 from mqloom.lab.client_model import Lookup, SubscriberModel
@@ -24,24 +22,22 @@ from mqloom.lab.endpoint import Endpoint, Place
 from mqloom.lab.gateway_intake import IntakeSettings
 from mqloom.lab.gateway_model import OPERATOR, BuildNode, GatewayModel, GatewayPlan
 from mqloom.lab.network import Path, Quality, Traffic
+from mqloom.lab.node_builders import (
+    BALANCE_WINDOW_S,
+    DATA,
+    FEDERATION,
+    FEDERATION_KEY,
+    BalancedNodes,
+    build_node,
+    build_restless,
+    build_sealed,
+)
 from mqloom.lab.packets import Publish
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.plan_checks import PlanError, check_plan
 from mqloom.lab.publisher_model import PublisherModel, Sent
-from mqloom.lab.restless import RestlessOverlay
 from mqloom.lab.trace import Trace, numbers_in
 from mqloom.lab.traveller_model import ORDER_KEY, TravellerModel
-from mqloom.plugins import json_codec
-from mqloom.plugins.scan_matcher import ScanMatcher
-from mqloom.plugins.tree_overlay import TreeOverlay
-
-DATA: Final = ("stocks/#",)
-"""What takes part in the federation."""
-
-FEDERATION_KEY: Final = key_of(bytes(SECRET_BYTES))
-"""Of a federation that has one; there is nobody from whom it would be kept."""
-
-FEDERATION: Final = "lab"
 
 ORDER_S: Final = 60.0
 """How long an order to a client counts."""
@@ -50,72 +46,6 @@ SETTLE_S: Final = 600.0
 """How long a world may take to come to rest when nothing goes wrong any more."""
 
 STEP_S: Final = 5.0
-
-
-def build_node(
-    gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float, seals: SealParts | None = None
-) -> Node:
-    """Return a node with the plainest plugins: every subscription is tried, and the overlay is a tree."""
-    parts = NodeParts(
-        gateway=gateway,
-        epoch=epoch,
-        neighbours=neighbours,
-        matcher=ScanMatcher(),
-        overlay=TreeOverlay(gateway, neighbours),
-        codecs=[("#", json_codec.mqloom_codec())],
-        data=DATA,
-        seals=seals,
-    )
-    return Node(parts, now)
-
-
-def weaving_settings(plan: Plan, gateway: str) -> dict[str, object]:
-    """Return the settings of an overlay that opens and closes soft links by gain."""
-    federation = plan.randomness("overlay")
-    federation.random()  # it decides whether there are any
-    return {
-        "delta": federation.randint(2, 5),
-        "fanout": federation.choice((3, 5, 35)),
-        "weave_s": federation.choice((1.0, 5.0, 20.0)),
-        "strategy": plan.randomness(f"strategy {gateway}").choice(("S1", "S2", "SH")),
-        "uplink_per_s": 5.0,
-    }
-
-
-def build_restless(
-    plan: Plan,
-    gateway: GatewayId,
-    epoch: int,
-    neighbours: Sequence[GatewayId],
-    now: float,
-    seals: SealParts | None = None,
-) -> Node:
-    """Return a node whose overlay opens and closes soft links while publications come: at random, or by gain."""
-    overlay: Overlay
-    if plan.randomness("overlay").random() < 0.5 and not plan.moves and not plan.joins:
-        randomness = plan.randomness(f"restless {gateway} {epoch}")
-        overlay = RestlessOverlay(gateway, plan.neighbours, randomness, plan.length_s)
-    else:
-        overlay = TreeOverlay(gateway, neighbours, weaving_settings(plan, gateway))
-    parts = NodeParts(
-        gateway=gateway,
-        epoch=epoch,
-        neighbours=neighbours,
-        peers=[GatewayId(name) for name in plan.gateways if name != gateway],
-        matcher=ScanMatcher(),
-        overlay=overlay,
-        codecs=[("#", json_codec.mqloom_codec())],
-        data=DATA,
-        seals=seals,
-    )
-    return Node(parts, now)
-
-
-def build_sealed(plan: Plan, gateway: GatewayId, epoch: int, neighbours: Sequence[GatewayId], now: float) -> Node:
-    """Return a node of a federation that has a key; its nonce is of this start, and by the plan's seed."""
-    build = partial(build_restless, plan) if plan.is_restless else build_node
-    nonce = plan.randomness(f"nonce {gateway} {epoch}").randbytes(NONCE_BYTES)
-    return build(gateway, epoch, neighbours, now, SealParts(Keyring(FEDERATION_KEY), nonce))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +81,12 @@ class World:
         check_plan(plan)
         self.plan = plan
         self.options = options or Options()
+        self.balanced = BalancedNodes(plan) if plan.is_balanced else None
+        """Who has built the nodes, if they have load agents."""
         if self.options.sealed:
-            self.options = replace(self.options, build=partial(build_sealed, plan))
+            self.options = replace(self.options, build=partial(build_sealed, plan, self.balanced))
+        if self.options.build is build_node and self.balanced is not None:
+            self.options = replace(self.options, build=self.balanced)
         if plan.is_restless and self.options.build is build_node:
             self.options = replace(self.options, build=partial(build_restless, plan))
         self.clock = Clock()
@@ -217,6 +151,8 @@ class World:
                 on_taken_in=self._taken_in,
             ),
             place_of=lambda other: self._place(f"{name}>{other}", other, latency_s),
+            work=None if self.balanced is None else self.balanced.work_of(name),
+            window_s=BALANCE_WINDOW_S,
         )
         return GatewayModel(plan, self.clock, self.tell)
 
@@ -265,7 +201,7 @@ class World:
     def _schedule_migrations(self) -> None:
         for number, each in enumerate(self.plan.migrations, 1):
             self.clock.at(each.at, partial(self.migrate, each.subscriber, each.to, f"session {number}"))
-        if any(each.travels for each in self.plan.subscribers):
+        if any(each.travels for each in self.plan.subscribers) and self.balanced is None:
             self._keep_roster()
 
     def _keep_roster(self) -> None:
@@ -387,6 +323,11 @@ class World:
         for endpoint in gateway.endpoints():
             if not endpoint.is_up or endpoint.pending:
                 yield f"gateway {name}: {_state(endpoint)}"
+        agent = None if self.balanced is None else self.balanced.agents.get(name)
+        if agent is not None and agent.part is not None and agent.part.state is BalanceState.BUSY:
+            yield f"gateway {name}: its load agent is in a session"
+        if node.look().migrating:
+            yield f"gateway {name}: {node.look().migrating} clients are being moved"
         if node.is_moving:
             yield f"gateway {name}: is moving a primary link"
         for neighbour, state in node.link_states().items():

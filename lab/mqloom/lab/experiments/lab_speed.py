@@ -30,8 +30,9 @@ from mqloom.gateway.node import Node, NodeParts
 from mqloom.lab.arrivals import constant, poisson
 from mqloom.lab.experiment import Experiment, Report, Row, Tell, at_least, exactly
 from mqloom.lab.interests import Interests, zipf_interests
+from mqloom.lab.node_builders import DATA
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan, links_of
-from mqloom.lab.world import DATA, Options, World
+from mqloom.lab.world import Options, World
 from mqloom.plugins import json_codec
 from mqloom.plugins.content_matcher import ContentMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay

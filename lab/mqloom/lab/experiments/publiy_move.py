@@ -33,8 +33,9 @@ from mqloom.core.subscription import Subscription
 from mqloom.core.topics import topic_matches
 from mqloom.lab import checkers, faults
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most, exactly, thinned
+from mqloom.lab.node_builders import weaving_settings
 from mqloom.lab.plan import TOPOLOGIES, FaultPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan, links_of
-from mqloom.lab.world import World, weaving_settings
+from mqloom.lab.world import World
 
 ORDER_S: Final = 10.0
 """When the order is given: all subscriptions count by then, and soft links are open."""

@@ -1,0 +1,76 @@
+"""Storms in which load agents move clients: nothing is lost, nobody stays in a session, and a seed is a seed."""
+
+from msgspec.structs import replace
+
+from mqloom.core.load import BalanceState
+from mqloom.lab import checkers
+from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.storm import draw_plan, run_plan
+from mqloom.lab.traveller_model import TravellerModel
+from mqloom.lab.world import Options, World
+
+SEED = 81
+SPREADS = 214
+"""There ONE is weaker than the others."""
+
+
+def moved(world: World) -> int:
+    assert world.balanced is not None
+    sessions = [each for agent in world.balanced.agents.values() for each in agent.decisions.last()]
+    return sum(max(0, each.moved) for each in sessions if each.is_offloading)
+
+
+def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
+    plan = draw_plan(SEED)
+    assert plan.is_balanced
+    assert plan.faults
+    report, world = run_plan(plan)
+    assert report.findings == []
+    assert report.delivered >= report.expected > 0
+    assert moved(world) > 0
+    assert world.balanced is not None
+    parts = [agent.part for agent in world.balanced.agents.values()]
+    assert all(part is not None and part.state is not BalanceState.BUSY for part in parts)
+    again, _ = run_plan(plan)
+    assert again == report
+
+
+def test_a_federation_with_a_key_is_balanced_too() -> None:
+    plan = replace(draw_plan(SEED), faults=(), publications=draw_plan(SEED).publications[:150])
+    report, world = run_plan(plan, Options(sealed=True))
+    assert report.findings == []
+    assert world.balanced is not None
+    assert all(agent.part is not None and agent.part.load is not None for agent in world.balanced.agents.values())
+
+
+def test_without_agents_nobody_measures() -> None:
+    plan = replace(draw_plan(SEED), is_balanced=False, faults=(), publications=(), length_s=5.0)
+    _, world = run_plan(plan)
+    assert world.balanced is None
+
+
+def test_a_crowd_at_one_broker_is_spread_and_nothing_is_lost() -> None:
+    plan = Plan(
+        seed=SPREADS,
+        gateways=("HUB", "ONE", "TWO", "THREE"),
+        links=(("HUB", "ONE"), ("HUB", "TWO"), ("HUB", "THREE")),
+        publishers={"pub": "HUB"},
+        subscribers=tuple(
+            SubscriberPlan(name=f"c{index}", gateway="ONE", wishes={"all": ("stocks/#", "")}, travels=True)
+            for index in range(12)
+        ),
+        publications=tuple(
+            PublicationPlan(at=5.0 + 0.1 * number, publisher="pub", number=number, topic="stocks/a", attributes={})
+            for number in range(250)
+        ),
+        length_s=35.0,
+        is_balanced=True,
+    )
+    world = World(plan)
+    world.run(36.0)
+    assert world.settle(), list(world.unsettled())
+    judgement = checkers.judge(world)
+    assert [*checkers.at_rest(world), *judgement.findings] == []
+    assert judgement.delivered == judgement.expected == 250 * 12
+    places = [model.at for model in world.subscribers.values() if isinstance(model, TravellerModel)]
+    assert len(set(places)) > 1
