@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.core.command import main
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
@@ -27,19 +29,33 @@ port = PORT
 """
 
 
+MORE = """
+[[brokers]]
+id = "east"
+port = EAST
+[[links]]
+between = ["west", "east"]
+[[subscriptions]]
+broker = "east"
+topics = "stocks/#"
+where = "volume >= 0"
+into = "all"
+"""
+
+
 @contextlib.contextmanager
-def running(path: Path) -> Iterator[None]:
-    """Run the gateway of this file."""
-    log = path.with_name("gateway.log")
+def running(path: Path, name: str = "west") -> Iterator[Path]:
+    """Run a gateway of this file; yields its log."""
+    log = path.with_name(f"{name}.log")
     command = [sys.executable, "-c", "from mqloom.core.command import main; main()", "gateway"]
     with log.open("wb") as file:
-        process = subprocess.Popen([*command, "-c", str(path), "--name", "west"], stderr=file)
+        process = subprocess.Popen([*command, "-c", str(path), "--name", name], stderr=file)
     try:
         deadline = time.monotonic() + 20
         while "serving the broker" not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
-        yield
+        yield log
     finally:
         process.terminate()
         assert process.wait(20) == 0
@@ -84,3 +100,43 @@ def test_it_prints_what_changed_what_waits_and_why_it_was_refused(
         assert output.err.startswith("mqloom reload: west: it goes on as before: ")
     assert main(["reload", "-c", str(other)]) == 1
     assert "the gateway is not running" in capsys.readouterr().err
+
+
+def test_a_broker_and_its_link_come_into_a_running_federation_and_leave_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ports = free_ports(2)
+    path = tmp_path / "federation.toml"
+    alone = TEXT.replace("PORT", str(ports[0])).replace("KEY", "")
+    path.write_text(alone)
+    came: list[bytes] = []
+    with contextlib.ExitStack() as stack:
+        for name, port in zip(("west", "east"), ports, strict=True):
+            broker = tmp_path / f"{name}.conf"
+            broker.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+            stack.enter_context(mosquitto_process(broker, port))
+        west = stack.enter_context(running(path))
+        path.write_text(alone + MORE.replace("EAST", str(ports[1])))
+        stack.enter_context(running(path, "east"))
+        assert main(["reload", "west", "-c", str(path)]) == 0
+        assert "west: changed now: links: east-west (new)\n" in capsys.readouterr().out
+        reader, writer = (paho.Client(CallbackAPIVersion.VERSION2) for _ in ports)
+        reader.on_message = lambda _, __, message: came.append(bytes(message.payload))
+        reader.on_connect = lambda client, *_: client.subscribe("all/#", 1) and None
+        for client, port in ((writer, ports[0]), (reader, ports[1])):
+            client.connect("127.0.0.1", port)
+            client.loop_start()
+            stack.callback(client.loop_stop)
+            stack.callback(client.disconnect)
+        deadline = time.monotonic() + 20
+        while not came:
+            assert time.monotonic() < deadline, west.read_text()
+            writer.publish("stocks/a", b'{"volume": 1}', 1)
+            time.sleep(0.1)
+        path.write_text(alone)
+        assert main(["reload", "west", "-c", str(path)]) == 0
+        assert "west: changed now: links: east-west (gone)\n" in capsys.readouterr().out
+        while "the link to east is closed" not in west.read_text():
+            assert time.monotonic() < deadline + 20, west.read_text()
+            time.sleep(0.05)
+        assert west.read_text().count("serving the broker") == 1

@@ -67,6 +67,11 @@ def read(folder: Path, text: str = TEXT) -> Federation:
         ("[[subscriptions]]", '[[codecs]]\ntopics = "#"\ncodec = "cbor"\n[[subscriptions]]', ["codecs"]),
         ("[plugins.settings.tree", '[plugins]\ndisabled = ["cbor_codec"]\n[plugins.settings.tree', [GONE]),
         ('between = ["west", "east"]', 'between = ["east", "west"]', []),
+        (
+            'between = ["west", "east"]',
+            'between = ["west", "mid"]\n[[links]]\nbetween = ["mid", "east"]\n[[brokers]]\nid = "mid"\nport = 9',
+            ["brokers: mid (new)", "links: east-mid (new)", "links: east-west (gone)", "links: mid-west (new)"],
+        ),
         ("port = 1884", 'port = 1884\nfederate = ["stocks/a"]', []),
         (
             "port = 1884",
@@ -89,11 +94,6 @@ def test_each_change_that_holds_at_once_is_named(tmp_path: Path, old: str, new: 
         ('id = "west"', 'id = "west"\nmetrics_port = 9', ["brokers.metrics_port of west"]),
         ("port = 1884", "port = 1885", ["brokers: east"]),
         ('strategy = "S0"', 'strategy = "S1"', ["plugins: the overlay of tree_overlay"]),
-        (
-            'between = ["west", "east"]',
-            'between = ["west", "mid"]\n[[links]]\nbetween = ["mid", "east"]\n[[brokers]]\nid = "mid"\nport = 9',
-            ["brokers: mid", "links"],
-        ),
     ],
 )
 def test_each_change_that_waits_for_a_restart_is_named(tmp_path: Path, old: str, new: str, left: list[str]) -> None:

@@ -3,7 +3,6 @@
 import logging
 import os
 import secrets
-from functools import partial
 
 from mqloom.core.counters import Counters
 from mqloom.core.errors import ConfigurationError, LocalError
@@ -19,6 +18,7 @@ from mqloom.gateway.drivers.observing import ObservationPlan
 from mqloom.gateway.drivers.wall_clock import wall_at
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, RecordRequest, SubscribeRequest
 from mqloom.gateway.key_file import keyring_in, order_keys_in
+from mqloom.gateway.link_changes import Network
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
@@ -59,7 +59,7 @@ class Assembly:
             adapter or manager.adapters()[broker.adapter].build(address),
             Addresses(
                 address,
-                partial(_address_of, configuration, gateway),
+                self._address_of,
                 MQTT_CLIENTS[configuration.federation.mqtt_client],
             ),
             configuration.federation.data,
@@ -81,28 +81,39 @@ class Assembly:
         left = left_as_it_was(self._begun_with, federation, self._gateway)
         news = changed(self._federation, federation, self._gateway)
         changeable = _changeable(federation, self._gateway)
+        for other in federation.configuration.neighbours(self._gateway):  # as at a start
+            _address(federation.configuration, federation.configuration.broker(other), self._gateway)
         if changeable.keyring is not None and changeable.keyring != self._keyring:
             news.append(f"keys: {changeable.keyring.sending.name} seals from now on")
         self._federation, self._keyring = federation, changeable.keyring
         self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s)
         return news, left
 
+    def _address_of(self, gateway: GatewayId) -> BrokerAddress | None:
+        """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
+        configuration = self._federation.configuration
+        try:
+            return _address(configuration, configuration.broker(gateway), self._gateway)
+        except ConfigurationError:
+            return None
+
     def _build_node(self, epoch: int, now: float) -> Node:
         configuration, manager = self._federation.configuration, self._federation.manager
         gateway, broker = self._gateway, configuration.broker(self._gateway)
-        neighbours = configuration.neighbours(gateway)
         changeable = _changeable(self._federation, gateway)
-        keyring = self._keyring = changeable.keyring
+        keyring, network = changeable.keyring, changeable.network
+        self._keyring = keyring
+        assert network is not None
         parts = NodeParts(
             gateway=gateway,
             epoch=epoch,
-            neighbours=neighbours,
+            neighbours=network.neighbours,
             matcher=manager.matchers()[configuration.federation.matcher].build(),
             overlay=manager.overlays()[configuration.federation.overlay].build(
-                gateway, neighbours, broker.overlay_settings
+                gateway, network.neighbours, broker.overlay_settings
             ),
-            peers=[broker.id for broker in configuration.brokers if broker.id != gateway],
-            network=[(one, other) for one, other in (link.between for link in configuration.links)],
+            peers=network.peers,
+            network=network.links,
             shows_links=True,
             agents=manager.agents(gateway),
             offloads=manager.offloads(),
@@ -152,6 +163,11 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
         data=configuration.federation.data,
         keyring=keyring_of(configuration),
         orders=_order_parts(configuration),
+        network=Network(
+            configuration.neighbours(gateway),
+            [broker.id for broker in configuration.brokers if broker.id != gateway],
+            [(one, other) for one, other in (link.between for link in configuration.links)],
+        ),
     )
 
 
@@ -185,14 +201,6 @@ def reachable_brokers(
         except ConfigurationError as error:
             problems[broker.id] = error.problems[0]
     return addresses, problems
-
-
-def _address_of(configuration: Configuration, visitor: GatewayId, gateway: GatewayId) -> BrokerAddress | None:
-    """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
-    try:
-        return _address(configuration, configuration.broker(gateway), visitor)
-    except ConfigurationError:
-        return None
 
 
 def _address(configuration: Configuration, broker: BrokerTable, visitor: GatewayId | None = None) -> BrokerAddress:

@@ -375,6 +375,8 @@ class Moves:
 
     def is_leaving(self, neighbour: GatewayId) -> bool:
         """Whether we have left a neighbour, and only say our last words there."""
+        if neighbour in self._neighbours.leaving:
+            return True
         return self._move is not None and self._move.step is Step.LEAVING and self._move.leaving == neighbour
 
     def is_new(self, neighbour: GatewayId) -> bool:

@@ -44,10 +44,15 @@ class Neighbours:
     """Those to whom we have said everything."""
     unkept: set[GatewayId] = field(default_factory=set)
     """Those of whom our broker has not yet kept that they are our neighbours."""
+    leaving: set[GatewayId] = field(default_factory=set)
+    """Those that the configuration has lost, and that only get what was for them."""
     aliases: dict[GatewayId, Aliases] = field(default_factory=dict)
+    is_read: bool = False
+    """Whether we know what was kept of our neighbours."""
 
     def read(self, data: bytes, now: float) -> None:
         """Take who the neighbours are from what was kept, and ask for connections to them; at the start."""
+        self.is_read = True
         if not (data and self.places.read(data, self.peers)):  # the next life must know what this one was told
             self.traffic.keep(self.places.record(), lambda: None)
         gone = [each for each in self.links if each not in self.places.links]

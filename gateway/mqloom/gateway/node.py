@@ -50,6 +50,7 @@ from mqloom.gateway.guests import Guests
 from mqloom.gateway.holdings import Holdings, Look
 from mqloom.gateway.interfaces import LinkStood, OverlayStarted
 from mqloom.gateway.journal import Journal
+from mqloom.gateway.link_changes import LinkChanges
 from mqloom.gateway.links import Link, LinkChange, LinkState
 from mqloom.gateway.migrations import Migrations
 from mqloom.gateway.moves import Moves
@@ -83,7 +84,7 @@ class Node:
         self.counters = parts.counters
         self.agents = parts.agents
         self._parts = parts
-        self._peers = frozenset(parts.peers)
+        self._peers = set(parts.peers)
         self._journal = Journal(parts.counters)
         self._outbox = Outbox()
         self._urgent = Outbox()
@@ -161,6 +162,7 @@ class Node:
             journal=self._journal,
         )
         self._moves = Moves(parts.gateway, self._neighbours, self._journal, parts.pace)
+        self._link_changes = LinkChanges(self._neighbours, self._moves, self._peers, self._journal)
         self._orders = OperatorOrders(parts.gateway, self._migrations, self._moves, self._journal, parts.pace)
         obey = Obedience(self._neighbours, self._moves, self._controls, self._weaver)
         self._reception = Reception(self._neighbours, self._guests, self._moves, self._peers, obey, self._change)
@@ -185,7 +187,7 @@ class Node:
         if self.sealing is None:
             self._take(event, now)
         elif isinstance(event, Reconfigured):
-            self.sealing.change_keys(event.keyring)
+            self.sealing.change_keys(event.keyring, () if event.network is None else event.network.peers)
             self._take(event, now)
         else:
             opened = self.sealing.opened(event, now)
@@ -225,6 +227,7 @@ class Node:
         self._weaver.tend(now)
         self._moves.drop_parted(now)
         self._moves.tend(now)
+        self._link_changes.tend(now)
         self._weaver.tend(now)
         self._open_intake(now)
         self._say_synced()
@@ -236,6 +239,8 @@ class Node:
         self._rosters.change(event.orders)
         self._migrations.change(event.orders)
         self._agency.reconfigured(now)
+        if event.network is not None:
+            self._link_changes.change(event.network)
         self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
 
     # ---- links ---------------------------------------------------------------------------------------------------
@@ -410,6 +415,7 @@ class Node:
             self._flushes.deadline,
             self._freezes.deadline,
             self._moves.deadline,
+            self._link_changes.deadline,
             self._agency.deadline,
             self._subscribers.deadline,
             self._clients.deadline,
@@ -465,6 +471,7 @@ class Node:
         self._subscribers.check()
         self._traffic.check()
         self._moves.check()
+        self._link_changes.check()
         self._controls.wants.check()
         self._migrations.check()
 

@@ -84,6 +84,18 @@ class Places:
                 self._leave(link)
         return set(place.configured) == set(self._configured) and self.links == kept
 
+    def reconfigure(
+        self,
+        configured: Sequence[GatewayId],
+        network: Collection[tuple[GatewayId, GatewayId]],
+        peers: Collection[GatewayId],
+    ) -> None:
+        """Another configuration holds: do to the links what a start with it would do."""
+        data = encode_place(self._place())
+        self._configured = tuple(configured)
+        self._network = frozenset(map(frozenset, network))
+        self.read(data, peers)
+
     def _stays(self, link: PlaceLink, peers: Collection[GatewayId]) -> bool:
         """Whether that for which a link stands is in the configuration, and so is its other end."""
         if link.gateway not in self._configured and link.gateway not in peers:
@@ -105,7 +117,7 @@ class Places:
             )
             self._journal.refuse("places_refused", "configuration", text)
         self.add(PlaceLink(neighbour, link.number, link.is_ours, (self._gateway, neighbour) if link.number else None))
-        self._journal.tell("info", f"{neighbour} is our neighbour: the configuration says so since our last start")
+        self._journal.tell("info", f"{neighbour} is our neighbour: the configuration says so now")
 
     def _leave(self, link: PlaceLink) -> None:
         """Have a neighbour no more, because of the configuration; one that came by a move may not know that."""
@@ -179,14 +191,17 @@ class Places:
 
     def record(self) -> PublishLocally:
         """Return what is to be kept now."""
-        place = Place(
+        payload = encode_place(self._place())
+        return PublishLocally(topic=layout.place(self._gateway), payload=payload, qos=1, retain=True)
+
+    def _place(self) -> Place:
+        return Place(
             number=self.number,
             configured=self._configured,
             links=tuple(self.links.values()),
             parted=dict(self._parted),
             former=tuple(self.former),
         )
-        return PublishLocally(topic=layout.place(self._gateway), payload=encode_place(place), qos=1, retain=True)
 
     def record_after(self, old: GatewayId, new: PlaceLink) -> PublishLocally:
         """Return what is to be kept when one link has taken the place of another."""

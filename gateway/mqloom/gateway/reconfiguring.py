@@ -12,6 +12,7 @@ from mqloom.core.seals import Keyring
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import CodecChoice
+from mqloom.gateway.link_changes import Network
 from mqloom.gateway.plain_interest import PlainInterest
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.subscribers import Standing
@@ -32,6 +33,8 @@ class Reconfigured:
     """The federation's keys; whether it has any does not change while a gateway runs."""
     orders: OrderParts | None = None
     """With what clients are ordered, and where they find brokers."""
+    network: Network | None = None
+    """The gateways and their primary links; None: as they were."""
 
 
 def reconfigure(

@@ -1,13 +1,12 @@
 """A configuration that was read again, beside the one a gateway runs with: what holds now, what waits for a restart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.configuration import BrokerTable
 from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.manager import LoadedPlugin
 
@@ -45,6 +44,10 @@ def changed(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
     for broker in after.brokers:
         keys = _changed_keys(others[broker.id], broker) if broker.id in others else ()
         places += [f"brokers.{key} of {broker.id}" for key in keys if key != "federate"]
+    places += _came_and_went("brokers", [{str(broker.id) for broker in one.brokers} for one in (before, after)])
+    places += _came_and_went(
+        "links", [{"-".join(sorted(link.between)) for link in one.links} for one in (before, after)]
+    )
     if before.codecs != after.codecs:
         places.append("codecs")
     mine = [[each for each in one.subscriptions if each.broker == gateway] for one in (before, after)]
@@ -57,6 +60,11 @@ def changed(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
         if had.get(name) != has.get(name) and not BUILT_IN.keys() & {*had.get(name, NONE)[0], *has.get(name, NONE)[0]}
     ]
     return places
+
+
+def _came_and_went(what: str, before_and_after: Sequence[set[str]]) -> list[str]:
+    before, after = before_and_after
+    return [f"{what}: {each} ({'new' if each in after else 'gone'})" for each in sorted(before ^ after)]
 
 
 def _changed_keys(old: Struct, new: Struct) -> Iterator[str]:
@@ -75,14 +83,8 @@ def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list
     places += [f"brokers.{key} of {gateway}" for key in _differing(before.broker(gateway), mine)]
     others = {broker.id: broker for broker in before.brokers if broker.id != gateway}
     now = {broker.id: broker for broker in after.brokers if broker.id != gateway}
-    places += [f"brokers: {each}" for each in sorted({*others, *now}) if _is_other(others.get(each), now.get(each))]
-    if sorted(sorted(link.between) for link in before.links) != sorted(sorted(link.between) for link in after.links):
-        places.append("links")
+    places += [f"brokers: {each}" for each in sorted({*others} & {*now}) if any(_differing(others[each], now[each]))]
     return [*places, *_plugins(old, new)]
-
-
-def _is_other(old: BrokerTable | None, new: BrokerTable | None) -> bool:
-    return old is None or new is None or any(_differing(old, new))
 
 
 def _differing(old: Struct, new: Struct) -> Iterator[str]:

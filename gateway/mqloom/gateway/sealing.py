@@ -50,8 +50,9 @@ class Sealing:
         self._requests = Requests()
         self._effects: list[Effect] = []
 
-    def change_keys(self, keyring: Keyring | None) -> None:
-        """Take other keys from now on, if there are any; conversations go on."""
+    def change_keys(self, keyring: Keyring | None, known: Collection[GatewayId] = ()) -> None:
+        """Take other keys from now on, if there are any, and know these gateways, too; conversations go on."""
+        self._known |= {*known}
         if keyring is not None:
             self._sessions.keyring = keyring
 

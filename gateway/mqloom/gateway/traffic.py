@@ -245,6 +245,11 @@ class Traffic:
         """Whether nothing is parked for a neighbour, and all goes out directly."""
         return self._flows[neighbour].is_clear
 
+    def has_sent_all(self, neighbour: GatewayId) -> bool:
+        """Whether nothing waits for a neighbour, in memory or in the park."""
+        flow = self._flows[neighbour]
+        return flow.is_clear and not flow.waiting
+
     def pass_on(self, neighbour: GatewayId, passed: Passed) -> bool:
         """Send on what goes along the path of a move, behind all before it; whether that can be."""
         flow = self._flows.get(neighbour)

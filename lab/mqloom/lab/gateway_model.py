@@ -55,6 +55,7 @@ from mqloom.core.limits import DRIVER_BATCH_MAX, FLOW_QUEUE_MAX, INTAKE_WINDOW, 
 from mqloom.core.migration_records import MigrationAnswer, decode_migration_answer
 from mqloom.core.records import MoveAnswer, Status, decode_move, decode_status, encode_status
 from mqloom.gateway.node import Node
+from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.lab.capacity import Capacity
 from mqloom.lab.clock import Clock, Timer
 from mqloom.lab.endpoint import Endpoint, Manner, Place
@@ -333,7 +334,7 @@ class GatewayModel:
 
     # ---- outward -------------------------------------------------------------------------------------------------
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: Event | Reconfigured) -> None:
         if self.node is not None:
             for effect in self.node.handle(event, self._clock.now):
                 self._carry_out(effect)
