@@ -9,8 +9,9 @@ from mqloom.gateway.link_changes import Network
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.lab import checkers
+from mqloom.lab.node_builders import DATA
 from mqloom.lab.plan import JoinPlan, MovePlan, Plan, PublicationPlan, SubscriberPlan
-from mqloom.lab.world import DATA, Options, World
+from mqloom.lab.world import Options, World
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay
