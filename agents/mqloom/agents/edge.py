@@ -64,6 +64,10 @@ from mqloom.gateway.agent_interfaces import (
 RECENT_WINDOWS: Final = 3
 """Windows of the meters whose mean an estimate starts from."""
 
+CHANGE_MAX: Final = 20
+CHANGE_SHARE_MAX: Final = 0.1
+"""Subscriptions that come or go in a window, and what share of all, from which nothing is learnt about matching."""
+
 BUSY_S: Final = 60.0
 """For how long the detector takes a session to last, each time that it is told; the mediator ends it long before."""
 
@@ -93,6 +97,7 @@ class Edge:
         self._mediator = Mediator(peer.gateway, is_advice=self._is_advice)
         self._delays = DelayBuckets()
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
+        self._subscriptions = 0
         self._load: Load | None = None
         self._counts_from = now
         self._trying: Decision | None = None
@@ -150,8 +155,7 @@ class Edge:
         self._exchange.sampled(load)
         if now >= self._counts_from:
             self._recent.append(load)
-        if load.input_rate > 0:  # else nothing was matched, and there is no delay
-            self._delays.observe(load.subscriptions, load.delay_s)
+        self._learn(load)
         self._detector.sampled(load, now)
         if self._settling is not None:
             decision, average = self._settling
@@ -159,6 +163,17 @@ class Edge:
             if now >= decision.ended_at + self._settings.window_s:  # not of before and after in one
                 average.add(load)
         return self.turn(now)
+
+    def _learn(self, load: Load) -> None:
+        """Learn what a publication costs (4.2), from a window in which the number of subscriptions was about the same.
+
+        The delay is that of the whole window, so it belongs to the number in the middle of it. Where many came or went
+        at once it belongs to none.
+        """
+        before, self._subscriptions = self._subscriptions, load.subscriptions
+        change = abs(load.subscriptions - before)
+        if load.input_rate > 0 and change <= max(CHANGE_MAX, CHANGE_SHARE_MAX * before):  # else there is no delay
+            self._delays.observe((before + load.subscriptions) // 2, load.delay_s)
 
     def received(self, message: Said, origin: GatewayId, now: float) -> list[AgentEffect]:
         """Another agent has said something."""
