@@ -13,6 +13,13 @@ from mqloom.core.command import main
 from mqloom.lab.catalogue import EXPERIMENTS
 
 LONG = {
+    "padres-local",
+    "padres-random",
+    "padres-global",
+    "padres-churn",
+    "padres-pie",
+    "padres-estimate",
+    "padres-scale",
     "publiy-sparse",
     "publiy-dense",
     "publiy-delay",

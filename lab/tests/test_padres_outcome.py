@@ -36,16 +36,17 @@ def outcome() -> Outcome:
     return Outcome(setup=SIMULATION, loads=loads, sessions=sessions, counted=counted, ledger=Ledger(3), published=9)
 
 
-def test_windows_are_means_of_thirty_seconds(outcome: Outcome) -> None:
+def test_windows_are_means(outcome: Outcome) -> None:
     means = outcome.means("output", 0.0, 120.0)
-    assert [window[B1] for window in means] == pytest.approx([0.8, 0.8, 0.5, (0.5 + 0.5 + 1.2) / 3])
-    assert [window[B2] for window in means] == pytest.approx([0.5] * 4)
-    assert len(outcome.means("output", 60.0, 119.0)) == 1
+    assert [window[B1] for window in means] == pytest.approx([0.8, (5 * 0.5 + 1.2) / 6])
+    assert [window[B2] for window in means] == pytest.approx([0.5] * 2)
+    shorter = outcome.means("output", 0.0, 119.0, 30.0)
+    assert [window[B1] for window in shorter] == pytest.approx([0.8, 0.8, 0.5])
 
 
 def test_differences_of_delays_are_normalised(outcome: Outcome) -> None:
-    assert outcome.share_within("output", 0.1, 0.0, 90.0) == pytest.approx(1 / 3)
-    assert outcome.share_within("output", 0.1, 60.0, 90.0) == 1.0
+    assert outcome.share_within("output", 0.1, 0.0, 90.0, 30.0) == pytest.approx(1 / 3)
+    assert outcome.share_within("output", 0.1, 60.0, 90.0, 30.0) == 1.0
     assert outcome.share_within("match", 0.1, 0.0, 120.0) == 1.0
     assert outcome.share_within("match", 0.05, 0.0, 120.0) == 0.0
     assert outcome.share_within("match", 0.1, 100.0, 110.0) == 0.0  # no whole window

@@ -12,6 +12,13 @@ from mqloom.lab.experiment import Experiment
 from mqloom.lab.experiments import (
     custody_outage,
     lab_speed,
+    padres_churn,
+    padres_estimate,
+    padres_global,
+    padres_local,
+    padres_pie,
+    padres_random,
+    padres_scale,
     publiy_capped,
     publiy_cost,
     publiy_covering,
@@ -38,6 +45,13 @@ EXPERIMENTS: Final = (
     publiy_move.experiment,
     publiy_social.experiment,
     publiy_covering.experiment,
+    padres_local.experiment,
+    padres_random.experiment,
+    padres_global.experiment,
+    padres_churn.experiment,
+    padres_pie.experiment,
+    padres_estimate.experiment,
+    padres_scale.experiment,
 )
 """All that ship with MQLoom, in the order in which they are listed."""
 

@@ -200,11 +200,11 @@ class Host:
                     lambda: self._drained(ordered),
                 )
 
-    def _note(self, at: float, quote: int, subscribers: Sequence[int]) -> None:
+    def _note(self, quote: int, subscribers: Sequence[int]) -> None:
         profiling = self.profiling
         assert profiling is not None
-        if at < profiling.began_at or len(profiling.samples) >= profiling.order.samples:
-            return  # it came before, or enough have come
+        if len(profiling.samples) >= profiling.order.samples:
+            return
         wanted = profiling.wanted.get(quote)
         if wanted is None:
             attributes = self._net.workload.quotes[quote]

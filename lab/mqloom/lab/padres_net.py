@@ -25,8 +25,8 @@ from mqloom.lab.padres_setups import Setup
 from mqloom.lab.padres_workload import Workload
 
 Bits = NDArray[np.uint32]
-Note = Callable[[float, int, list[int]], None]
-"""Told of a publication: when it was published, which quote it is, and the subscribers that it is for."""
+Note = Callable[[int, list[int]], None]
+"""Told of a publication that was matched: which quote it is, and the subscribers here that it is for."""
 
 
 @dataclass(slots=True)
@@ -181,11 +181,10 @@ class PadresNet:
             self._tell(self.profiled[edge.name], items, bit)
 
     def _tell(self, note: Note, items: Numbers, bit: int) -> None:
-        publishing = self.workload.publishing
         for item in items.tolist():
             matching = self._matching(item)
             here = matching[(self._member[matching] & np.uint32(bit)) != 0]
-            note(float(publishing.times[item]), int(publishing.quotes[item]), here.tolist())
+            note(int(self.workload.publishing.quotes[item]), here.tolist())
 
     def _pass_on(self, broker: ModelBroker, number: int, start: float) -> None:
         mark = self._marks[number]

@@ -17,8 +17,9 @@ from mqloom.lab.padres_ledger import PERIOD_S, Ledger
 from mqloom.lab.padres_setups import Setup
 from mqloom.lab.padres_world import PadresWorld
 
-WINDOW_S: Final = 30.0
-"""Loads are compared as means of this long: as often as brokers tell them each other."""
+WINDOW_S: Final = 60.0
+"""Loads are compared as means of this long: so long it takes at most until a broker has told another of its load and
+that has run its detector, and as often clusters tell theirs."""
 
 SETTLE_S: Final = 60.0
 """So long after the last session loads are taken for converged: a window may hold some of the time before."""
@@ -57,23 +58,25 @@ class Outcome:
         """Return the sessions between two times."""
         return [each for each in self.sessions if start <= each.at < end]
 
-    def means(self, metric: Metric, start: float, end: float) -> list[dict[GatewayId, float]]:
+    def means(
+        self, metric: Metric, start: float, end: float, window_s: float = WINDOW_S
+    ) -> list[dict[GatewayId, float]]:
         """Return for each whole window between two times what each edge had on average."""
         edges = self.setup.edges
         times = np.array([at for at, _ in self.loads[edges[0]]])
         series = {edge: np.array([load.of(metric) for _, load in self.loads[edge]]) for edge in edges}
         found = []
-        for number in range(int((end - start + 1e-6) // WINDOW_S)):
-            at = start + number * WINDOW_S
-            low, high = np.searchsorted(times, [at, at + WINDOW_S], side="right")
+        for number in range(int((end - start + 1e-6) // window_s)):
+            at = start + number * window_s
+            low, high = np.searchsorted(times, [at, at + window_s], side="right")
             if high > low:
                 found.append({edge: float(series[edge][low:high].mean()) for edge in edges})
         return found
 
-    def share_within(self, metric: Metric, limit: float, start: float, end: float) -> float:
+    def share_within(self, metric: Metric, limit: float, start: float, end: float, window_s: float = WINDOW_S) -> float:
         """Return in what share of the windows no two edges differed by more; 0 if there is no window."""
         factor = DELAY_FACTOR_S if metric == "match" else 1.0
-        windows = self.means(metric, start, end)
+        windows = self.means(metric, start, end, window_s)
         good = sum((max(each.values()) - min(each.values())) / factor <= limit + 1e-9 for each in windows)
         return good / len(windows) if windows else 0.0
 

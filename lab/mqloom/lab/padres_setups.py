@@ -3,7 +3,7 @@
 Its simulation models the matching delay and the memory as linear functions whose constants are not printed (6.1). Here,
 for everything that is compared:
 
-- A publication takes 0.2 ms and 10 microseconds for each subscription of the broker, at 1,000 MHz; at 100 MHz ten times
+- A publication takes 0.1 ms and 5 microseconds for each subscription of the broker, at 1,000 MHz; at 100 MHz ten times
   that. In the columns of the cluster testbed it takes 0.1 ms and 2.5 microseconds for each, times the delay factor, so
   that input is no bottleneck, as the paper says of it.
 - A publication is 300 bytes on a line in the simulation. On the cluster testbed, where they were serialised Java
@@ -18,7 +18,7 @@ for everything that is compared:
   subscriptions.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -44,10 +44,10 @@ class DelayLaw(NamedTuple):
         return delay / speed if speed else 0.0
 
 
-SIMULATION_LAW: Final = DelayLaw(base_s=0.2, slope_s=0.01)
+SIMULATION_LAW: Final = DelayLaw(base_s=0.1, slope_s=0.005)
 """The speed of a broker is in MHz."""
 
-BENT_LAW: Final = DelayLaw(base_s=0.2, slope_s=0.005, bend_s=0.000005)
+BENT_LAW: Final = DelayLaw(base_s=0.1, slope_s=0.0025, bend_s=0.0000025)
 """As long with 1,000 subscriptions, but no line."""
 
 CLUSTER_LAW: Final = DelayLaw(base_s=0.0001, slope_s=0.0000025)
@@ -220,26 +220,3 @@ CHAIN: Final = Setup(
     law=SIMULATION_LAW,
     join_at=GatewayId("B11"),
 )
-
-
-def smaller(setup: Setup, share: float, *, join_s: float, change_at: float | None, length_s: float) -> Setup:
-    """Return the same with fewer subscribers, and brokers that can do as much less; for `--quick`.
-
-    Publishers stay, so a subscriber takes as much; bandwidth and memory shrink, and a subscription takes longer to
-    match.
-    """
-    brokers = {
-        name: broker._replace(memory_bytes=broker.memory_bytes * share, bytes_s=broker.bytes_s * share)
-        for name, broker in setup.brokers.items()
-    }
-    for head in setup.heads:  # what passes through heads does not shrink with the number of subscribers
-        brokers[head] = setup.brokers[head]
-    return replace(
-        setup,
-        brokers=brokers,
-        subscribers=round(setup.subscribers * share),
-        join_s=join_s,
-        change_at=change_at,
-        length_s=length_s,
-        law=setup.law._replace(slope_s=setup.law.slope_s / share, bend_s=setup.law.bend_s / share**2),
-    )

@@ -1,0 +1,115 @@
+"""What load agents say to each other, and how much of it Adaptive PIE spares (paper 000, sections 3.3.4 and 6.3.4).
+
+The simulation of `padres-local`, but with Poisson publishers, so that loads are never quite still; once with PIE and
+once with Adaptive PIE. A message is counted on every link that it crosses, those to clients included.
+
+- While balancing: from the start to the last session before the rates change.
+- When stable: from a minute after that to the change.
+- Under churn: the homogeneous cluster of `padres-churn`, grouped joins; there subscriptions to PIE, with which Adaptive
+  PIE pays, count too. PIE needs no advertisements here: gateways know their neighbours.
+- The share of overhead while joining, and when stable: everything but publications, among all messages; subscriptions
+  of migrating subscribers among them, and of joining ones.
+
+`--quick` is as short as that of `padres-local` and `padres-churn`.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most
+from mqloom.lab.experiments import padres_churn, padres_local
+from mqloom.lab.padres_outcome import SETTLE_S, Outcome
+from mqloom.lab.padres_play import play
+from mqloom.lab.padres_setups import SIMULATION, Setup
+from mqloom.lab.padres_workload import churn
+
+WAYS: Final = {"PIE": False, "Adaptive PIE": True}
+OVERHEAD: Final = ("PIE", "PIE subscriptions", "coordination", "subscriptions")
+DATA: Final = ("publications between brokers", "deliveries")
+PERIOD_S: Final = 60.0
+
+
+def run(seed: int, quick: bool, tell: Tell) -> Report:
+    """Run it."""
+    calm = replace(padres_local.QUICK if quick else SIMULATION, is_poisson=True)
+    restless = replace(padres_churn.QUICK if quick else padres_churn.FULL, is_poisson=True)
+    outcomes: dict[str, tuple[Outcome, Outcome]] = {}
+    for done, (way, is_adaptive) in enumerate(WAYS.items()):
+
+        def told(share: float, text: str, done: int = done, way: str = way) -> None:
+            tell((done + share) / len(WAYS), f"{way}: {text}")
+
+        outcomes[way] = (_play(calm, seed, is_adaptive, told), _churn(restless, seed, is_adaptive, told))
+    rows = [*_phases(outcomes), *_overhead(outcomes["Adaptive PIE"][0])]
+    panels = tuple(
+        Panel(f"{label}: messages a second", tuple(_rate(way, pair[which]) for way, pair in outcomes.items()))
+        for which, label in enumerate(("joining B1", "churn"))
+    )
+    return Report(rows=tuple(rows), picture=Picture(x_label="seconds", panels=panels))
+
+
+def _play(setup: Setup, seed: int, is_adaptive: bool, tell: Tell) -> Outcome:
+    return play(setup, seed, lambda share, text: tell(share / 2, text), {"adaptive_pie": is_adaptive})
+
+
+def _churn(setup: Setup, seed: int, is_adaptive: bool, tell: Tell) -> Outcome:
+    stays = churn(setup, seed, per_min=padres_churn.PER_MIN, stay_s=padres_churn.STAY_S, is_grouped=True)
+    settings = {"adaptive_pie": is_adaptive}
+    return play(setup, seed, lambda share, text: tell(0.5 + share / 2, text), settings, stays=stays)
+
+
+def _phases(outcomes: dict[str, tuple[Outcome, Outcome]]) -> list[Row]:
+    rows: list[Row] = []
+    rates: dict[tuple[str, str], float] = {}
+    for way, (calm, restless) in outcomes.items():
+        change = calm.setup.change_at or calm.setup.length_s
+        last = calm.last_session(0.0, change)
+        spans = {"while balancing": (0.0, last), "when stable": (last + SETTLE_S, change)}
+        for phase, (start, end) in spans.items():
+            rate = calm.messages("PIE", start, end) / max(1.0, end - start)
+            rates[way, phase] = rate
+            paper = 0.85 if (way, phase) == ("PIE", "while balancing") else None
+            rows.append(Row(name=f"{way}: PIE messages {phase}", ours=rate, unit="a second", paper=paper))
+            wants = calm.messages("PIE subscriptions", start, end) / max(1.0, end - start)
+            rows.append(Row(name=f"{way}: subscriptions to PIE {phase}", ours=wants, unit="a second"))
+        end = restless.setup.length_s
+        number = sum(restless.messages(kind, 0.0, end) for kind in ("PIE", "PIE subscriptions"))
+        rates[way, "churn"] = number / end
+        rows.append(Row(name=f"{way}: PIE and subscriptions to it, churn", ours=number / end, unit="a second"))
+    for phase, spared in (("while balancing", 0.4), ("when stable", 0.65), ("churn", 0.3)):
+        plain, adaptive = (rates[way, phase] for way in WAYS)
+        share = adaptive / plain if plain else 0.0
+        rows.append(at_most(f"Adaptive PIE over PIE, {phase}", share, 1 - spared, paper=1 - spared))
+    return rows
+
+
+def _overhead(outcome: Outcome) -> list[Row]:
+    setup = outcome.setup
+    change = setup.change_at or setup.length_s
+    stable = outcome.last_session(0.0, change) + SETTLE_S
+    joining, calm = _share(outcome, 0.0, setup.join_s), _share(outcome, stable, change)
+    return [
+        at_most("overhead while joining, share of messages", joining, 0.5, paper="under 0.5"),
+        at_most("overhead when stable, share of messages", calm, 0.002, paper=0.002),
+    ]
+
+
+def _share(outcome: Outcome, start: float, end: float) -> float:
+    spent = sum(outcome.messages(kind, start, end) for kind in OVERHEAD)
+    data = sum(outcome.messages(kind, start, end) for kind in DATA)
+    return spent / (spent + data) if spent + data else 0.0
+
+
+def _rate(way: str, outcome: Outcome) -> Curve:
+    times = [at * PERIOD_S for at in range(int(outcome.setup.length_s // PERIOD_S))]
+    kinds = ("PIE", "PIE subscriptions")
+    points = [(at, sum(outcome.messages(kind, at, at + PERIOD_S) for kind in kinds) / PERIOD_S) for at in times]
+    return Curve(f"{way}, with subscriptions to it", tuple(points))
+
+
+experiment: Final = Experiment(
+    name="padres-pie",
+    summary="how much load agents say, and how much Adaptive PIE spares",
+    source="paper 000, section 6.3.4, Figure 16",
+    run=run,
+)
