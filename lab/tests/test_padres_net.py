@@ -99,7 +99,7 @@ def test_everybody_gets_once_what_it_wants_while_all_are_moved_to_and_fro(setup:
 
 
 def test_whoever_unsubscribes_without_waiting_for_the_mark_loses_what_its_old_broker_holds() -> None:
-    slow = {**SIMULATION.brokers, B1: SIMULATION.brokers[B1]._replace(speed=2.0)}
+    slow = {**SIMULATION.brokers, B1: SIMULATION.brokers[B1]._replace(speed=1.0)}
     run = Run(dataclasses.replace(SMALL, brokers=slow))
     run.until(40.0)
     for subscriber in list(run.net.at[B1]):
