@@ -33,6 +33,17 @@ def test_who_is_covered_does_not_go_while_that_one_stays() -> None:
     assert choice.reason.startswith("nobody is left who can be moved: ")
 
 
+def test_if_nobody_who_brings_input_can_go_those_with_the_least_traffic_do() -> None:
+    task = table_one("input", random.Random(1))
+    groups = [
+        group if place in (1, 2) else group._replace(clients=[]) for place, group in enumerate(task.profile.groups)
+    ]
+    choice = input_offload.choose(replace(task, profile=replace(task.profile, groups=groups)))
+    assert list(choice.clients) == ["c1", "c2", "c3", "c4"]
+    assert choice.remote.delay_s - choice.local.delay_s <= 0.009
+    assert choice.reason.startswith("more would leave the other broker's matching delay or output utilisation too far")
+
+
 def test_it_ends_when_as_many_were_moved_as_may_be() -> None:
     choice = input_offload.choose(table_one("input", random.Random(1), OffloadBounds(moves_max=1)))
     assert len(choice.clients) == 1

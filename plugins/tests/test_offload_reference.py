@@ -180,6 +180,9 @@ def reference_input(task: OffloadTask) -> Session:
     session = Session(task)
     goal = goal_of("input", task.bounds, () if task.is_overloaded else ("match", "output"))
     algorithm_1(session, goal, session.covering_set, lambda report: (abs(report.difference), report.number))
+    if not session.chosen:
+        everyone = range(len(task.profile.groups))
+        algorithm_1(session, goal, lambda: everyone, lambda report: (report.bytes_s_each, report.added))
     return session
 
 
