@@ -124,6 +124,24 @@ def test_one_that_was_moved_and_connects_to_the_first_broker_again_finds_its_way
     until(lambda: not town.has_session(WEST, "back"), "one session is left")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
+def test_one_without_a_kept_session_that_was_moved_and_has_disconnected_can_begin_anew(town: Town) -> None:
+    client, came = town.client(client_id="fickle", clean_session=True)
+    assert town.migrate("fickle", EAST) == 0
+    until(lambda: is_at(town, client, EAST), "it is moved")
+    client.disconnect()
+    client.loop_stop()
+    established = threading.Event()
+    client.on_established = lambda *_: established.set()
+    client.connect("127.0.0.1", town.ports[WEST])
+    client.loop_start()
+    client.subscribe("stocks/#", 1)
+    assert established.wait(WAIT_S_MAX)
+    until(lambda: is_at(town, client, EAST), "it has found the word that it had left")
+    number(town, 1)
+    assert numbers(came, [1]) == [1]
+
+
 def test_what_the_application_holds_stays_in_the_session_it_came_from(town: Town) -> None:
     client, came = town.client(client_id="holder", clean_session=False, manual_ack=True)
     number(town, 1)

@@ -158,13 +158,17 @@ class Shim:
                 return
             self._counted += _counts_of(self._core)
             self._ways.pause()
-            self._ways.is_over = True
-            self._ways = Ways(self._application, self._happened, self._is_held)
-            self._events.clear()
-            self._up.clear()
-            self._wake_at = None
-            self._receipts = Receipts()
+            self._begin_at_home()
             self._core = self._new_core()
+
+    def _begin_at_home(self) -> None:
+        """Have one connection, the application's own, which is the first leg of whatever core comes next."""
+        self._ways.is_over = True
+        self._ways = Ways(self._application, self._happened, self._is_held)
+        self._events.clear()
+        self._up.clear()
+        self._wake_at = None
+        self._receipts = Receipts()
 
     def leave(self) -> None:
         """The application disconnects: with a session that is not kept, its subscriptions are over, as with paho.
@@ -192,12 +196,9 @@ class Shim:
                     self._application.publish_ours(replace(order, qos=0))
                 elif isinstance(order, Publish):
                     self._ways.order(leg, order)
-            self._wake_at = None
-            self._up.clear()
-            self._events.clear()
             self._ways.end()
             self.table = Table()
-            self._receipts = Receipts()
+            self._begin_at_home()
         finally:
             self._lock.release()
 
