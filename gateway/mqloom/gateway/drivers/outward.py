@@ -80,8 +80,9 @@ class Outward:
             self._pace()
 
     def _is_for_clients(self, effect: PublishLocally) -> bool:
-        is_ours = effect.topic.startswith(layout.RESERVED) and not effect.republished
-        return not is_ours or effect.topic.startswith(self._for_clients)
+        if effect.topic.startswith(self._for_clients) or effect.republished:
+            return True
+        return not effect.topic.startswith(layout.RESERVED)
 
     def _pace(self) -> None:
         assert self._pacer is not None
