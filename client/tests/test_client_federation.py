@@ -261,6 +261,19 @@ def test_a_program_that_comes_back_gets_what_its_session_kept(make: Make) -> Non
     heard.unsubscribed.get(timeout=WAIT_S_MAX)
 
 
+def test_one_that_comes_back_at_once_is_served_however_often(make: Make) -> None:
+    """The embedded broker may not be done with the connection before."""
+    for _ in range(4):
+        client, heard = make(client_id="restless", clean_session=False)
+        established(client, heard)
+        client.disconnect()
+        client.loop_stop()
+    client, heard = make(client_id="restless", clean_session=False)
+    established(client, heard)
+    client.unsubscribe("stocks/#")
+    heard.unsubscribed.get(timeout=WAIT_S_MAX)
+
+
 def test_subscribing_in_on_connect_is_in_time(make: Make, ports: dict[GatewayId, int]) -> None:
     client = Client(CallbackAPIVersion.VERSION2, federation=Federation(client="by-hand"))
     heard = listening(client)

@@ -45,6 +45,36 @@ def test_who_subscribes_while_another_connects_costs_nobody_a_connection() -> No
     assert len(subscriptions) == 20
 
 
+def test_a_client_that_is_back_before_its_last_connection_is_done_with_gets_what_comes() -> None:
+    """amqtt had taken the end of the earlier connection for that of the session: nothing came any more."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    connect = b"\x10\x10\0\4MQTT\4\0\0\x3c\0\4kept"
+    subscribe, publish = b"\x82\6\0\1\0\1t\1", b"\x30\4\0\1t!"
+
+    async def open_one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(connect)
+        assert (await reader.readexactly(4))[:2] == b"\x20\2"
+        return reader, writer
+
+    async def run() -> None:
+        adapter = AmqttAdapter(BrokerAddress("127.0.0.1", port))
+        await adapter.start()
+        earlier, earlier_writer = await open_one()
+        reader, writer = await open_one()  # takes the session over
+        assert await asyncio.wait_for(earlier.read(), 5) == b""
+        writer.write(subscribe)
+        assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\x90\3\0\1\1"
+        writer.write(publish)
+        assert (await asyncio.wait_for(reader.readexactly(5), 5))[4:] == b"t"
+        for each in (writer, earlier_writer):
+            each.close()
+        await adapter.stop()
+
+    asyncio.run(run())
+
+
 def test_stopping_what_never_started_is_no_mistake() -> None:
     async def run() -> None:
         await AmqttAdapter(BrokerAddress("127.0.0.1", 1)).stop()

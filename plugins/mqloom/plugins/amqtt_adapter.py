@@ -46,6 +46,25 @@ class AmqttAdapter:
 
         # amqtt goes through them while others subscribe, stumbles, and loses what it was about to hand out.
         self._broker._subscriptions = _Steady()
+        self._end, self._broker._handle_disconnect = self._broker._handle_disconnect, self._end_connection
+        self._send_kept = self._broker._publish_session_retained_messages
+        self._broker._publish_session_retained_messages = self._begin_connection
+
+    async def _begin_connection(self, session: Any) -> None:
+        """Send what was kept for a client that has just connected.
+
+        If amqtt has not been done with its earlier connection then, it takes the end of that, before or later, for the
+        end of the session, and from then on keeps for another time whatever comes for a client that is connected.
+        """
+        if not session.transitions.is_connected():
+            session.transitions.connect()
+        await self._send_kept(session)
+
+    async def _end_connection(self, session: Any, handler: Any, disconnected: Any) -> None:
+        """Let amqtt end a connection; but if the client is back already, its session is not over."""
+        await self._end(session, handler, disconnected)
+        if self._broker._get_handler(session) not in (None, handler):
+            await self._begin_connection(session)
 
     def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
         """Tell what plain clients subscribe to: at the start nobody does, for this broker keeps nothing."""
