@@ -44,6 +44,11 @@ class DemoSubscriber:
         """At whose broker it is now."""
         return self._traveller.at or self.gateway
 
+    @property
+    def moved(self) -> list[tuple[str, str]]:
+        """From where to where it was moved, in order."""
+        return self._traveller.moved
+
     async def close(self) -> None:
         """Take the subscription back, and leave."""
         await self._traveller.close()

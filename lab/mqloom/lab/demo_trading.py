@@ -30,11 +30,6 @@ class Arrived(NamedTuple):
     delays_ms: list[float]
     """In their order by size."""
 
-    @property
-    def is_good(self) -> bool:
-        """Whether everything that was asked for has come, once, and nothing else."""
-        return not (self.lost or self.duplicated or self.unasked)
-
     def delay_ms(self, percent: int) -> float | None:
         """Return the delay that so many of a hundred deliveries were within."""
         delays = self.delays_ms
@@ -76,6 +71,23 @@ class Trading:
             delays_ms += [(subscriber.received_at[number] - self.quotes[number][1]) * 1000 for number in came]
         return Arrived(expected, delivered, lost, duplicated, unasked, sorted(delays_ms))
 
+    def look(self, now: float) -> None:
+        """Note what is to be seen now; called some times a second."""
+
+    def verdict(self) -> dict[str, object]:
+        """Return what has arrived, for whoever reads JSON."""
+        arrived = self.arrived()
+        return {
+            "published": len(self.quotes),
+            "expected": arrived.expected,
+            "delivered": arrived.delivered,
+            "lost": arrived.lost,
+            "duplicated": arrived.duplicated,
+            "unasked": arrived.unasked,
+            "delay_ms_p50": arrived.delay_ms(50),
+            "delay_ms_p99": arrived.delay_ms(99),
+        }
+
     def is_settled(self) -> bool:
         """Whether everything expected has arrived."""
         pairs = zip(self.subscribers, self._all_wanted(), strict=True)
@@ -92,3 +104,24 @@ class Trading:
                     wanted.add(number)
         self._tried = len(self.quotes)
         return self._wanted
+
+
+def told(verdict: dict[str, object]) -> str:
+    """Return what has arrived, for people."""
+    arrived = f"{verdict['delivered']:,} arrived, {verdict['lost']:,} lost, {verdict['duplicated']:,} duplicated"
+    return "\n".join(
+        (
+            f"{verdict['published']:,} quotes published; by trying each against each subscription",
+            f"{verdict['expected']:,} deliveries were expected: {arrived}, {verdict['unasked']:,} unasked",
+        )
+    )
+
+
+def is_good(verdict: dict[str, object]) -> bool:
+    """Tell whether everything that was asked for has come, once, and nothing else."""
+    return not (verdict["lost"] or verdict["duplicated"] or verdict["unasked"])
+
+
+def last_word(verdict: dict[str, object]) -> str:
+    """Return the verdict in a few words."""
+    return "All is well." if is_good(verdict) else "SOMETHING IS WRONG."

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqloom.lab.demo import Demo
+from mqloom.lab.demo_trading import last_word, told
 
 PICTURE = """\
         COAST ── WEST ── HUB ── EAST ── ISLAND"""
@@ -41,18 +42,15 @@ def _woven(part: object, first: object, last: object) -> str:
 
 def summary(verdict: dict[str, object]) -> str:
     """Return the verdict for people."""
-    good = not (verdict["lost"] or verdict["duplicated"] or verdict["unasked"])
-    arrived = f"{verdict['delivered']:,} arrived, {verdict['lost']:,} lost, {verdict['duplicated']:,} duplicated"
     woven: tuple[str, ...] = ()
     if verdict["part"]:
         forwards = _woven(verdict["part"], verdict["relayed_first"], verdict["relayed_last"])
         woven = (f"{verdict['softly']:,} of these over soft links; {forwards}.",)
     return "\n".join(
         (
-            f"{verdict['published']:,} quotes published; by trying each against each subscription",
-            f"{verdict['expected']:,} deliveries were expected: {arrived}, {verdict['unasked']:,} unasked;",
+            f"{told(verdict)};",
             f"{verdict['forwarded']:,} went over links, where flooding would have sent {verdict['flooded']:,}.",
             *woven,
-            "All is well." if good else "SOMETHING IS WRONG.",
+            last_word(verdict),
         )
     )
