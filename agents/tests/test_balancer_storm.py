@@ -60,7 +60,7 @@ def test_both_sides_tell_the_same_of_a_session(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(60))
 def test_in_any_tree_and_weather_clusters_come_to_balance_when_it_clears_up(seed: int) -> None:
     draw = random.Random(seed)
     size = draw.randrange(2, 11)
