@@ -2,15 +2,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from mqloom.agents.farewells import FAREWELLS_MAX, RETRY_S, SESSIONS_REMEMBERED_MAX, TRIES_MAX
 from mqloom.agents.mediation import Cancel, Done, Ended, Keep, Kept, Mediation, Reply, Request, SessionId
 from mqloom.agents.mediator import (
-    FAREWELLS_MAX,
     KEEP_S,
     LEASE_S,
-    RETRY_S,
     SESSION_S_MAX,
-    SESSIONS_REMEMBERED_MAX,
-    TRIES_MAX,
     Mediator,
 )
 from mqloom.agents.sessions import (

@@ -21,8 +21,9 @@ The same for clusters, where there is no covering set, and a session lasts until
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
+from mqloom.agents.farewells import RETRY_S, TRIES_MAX, Farewells, Past
 from mqloom.agents.mediation import (
     CAME_MAX,
     REASON_MAX,
@@ -58,12 +59,6 @@ from mqloom.agents.sessions import (
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import BalanceState
 
-RETRY_S: Final = 2.0
-"""After so long without an answer a request or farewell is sent again."""
-
-TRIES_MAX: Final = 4
-"""So often it is sent; then a partner counts as away, and a farewell as not heard."""
-
 KEEP_S: Final = 5.0
 """How often a session is kept."""
 
@@ -72,12 +67,6 @@ LEASE_S: Final = 20.0
 
 SESSION_S_MAX: Final = 4 * 3_600.0
 """The longest session that an accepting broker knows, whatever it hears."""
-
-SESSIONS_REMEMBERED_MAX: Final = 64
-"""Sessions that are over and still known; messages about others are answered as if they had never been."""
-
-FAREWELLS_MAX: Final = 32
-"""Farewells that are sent again; of more the oldest is not, and its partner frees itself by LEASE_S."""
 
 
 @dataclass(slots=True)
@@ -103,21 +92,6 @@ class _Session:
     replies: list[Reply] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Leaving:
-    partner: GatewayId
-    farewell: Farewell
-    tries: int
-    again_at: float
-
-
-class _Past(NamedTuple):
-    """A session that is over: what its farewell was, if any was said or heard, and whether it was ours to say."""
-
-    farewell: Farewell | None
-    is_ours: bool
-
-
 class Mediator:
     """The sessions of one broker, or of one cluster at its head.
 
@@ -131,8 +105,7 @@ class Mediator:
         self.stage = Stage.FREE
         self._asking: _Asking | None = None
         self._session: _Session | None = None
-        self._leaving: dict[SessionId, _Leaving] = {}
-        self._past: dict[SessionId, _Past] = {}
+        self._farewells = Farewells()
         self._number = 0
         self.messages_stale = 0
         """Messages about sessions that are over, or with somebody else: dropped, or answered by what became of it."""
@@ -160,7 +133,7 @@ class Mediator:
     @property
     def deadline(self) -> float | None:
         """When `wake` must be called."""
-        times = [leaving.again_at for leaving in self._leaving.values()]
+        times = [] if self._farewells.next_at is None else [self._farewells.next_at]
         if self._asking is not None:
             times.append(self._asking.again_at)
         if self._session is not None:
@@ -230,17 +203,12 @@ class Mediator:
             case Done() | Cancel():
                 return self._receive_farewell(message, sender, now)
             case Ended():
-                leaving = self._leaving.get(message.session)
-                if leaving is not None and leaving.partner == sender:
-                    del self._leaving[message.session]
+                self._farewells.heard(message.session, sender)
                 return []
 
     def wake(self, now: float) -> list[News]:
         """Do what is due."""
-        news: list[News] = []
-        for session, leaving in list(self._leaving.items()):
-            if now >= leaving.again_at:
-                news += self._leave_again(session, leaving, now)
+        news: list[News] = [*self._farewells.wake(now)]
         if self._asking is not None and now >= self._asking.again_at:
             news += self._ask_again(self._asking, now)
         session_now = self._session
@@ -253,8 +221,7 @@ class Mediator:
         assert (self._asking is not None) == (self.stage is Stage.ASKING)
         assert (self._session is not None) == (self.stage not in {Stage.FREE, Stage.ASKING})
         assert self.is_free or self.deadline is not None
-        assert len(self._past) <= SESSIONS_REMEMBERED_MAX
-        assert len(self._leaving) <= FAREWELLS_MAX
+        self._farewells.check()
 
     # Asking.
 
@@ -285,7 +252,7 @@ class Mediator:
         return [*self._give_up(asking, why, now), *self._refuse(asking, Refused(asking.candidate, why, True), now)]
 
     def _give_up(self, asking: _Asking, why: str, now: float) -> list[News]:
-        return self._say_farewell(asking.candidate.partner, Cancel(session=asking.session, reason=why), now)
+        return [self._farewells.say(asking.candidate.partner, Cancel(session=asking.session, reason=why), now)]
 
     def _refuse(self, asking: _Asking, refused: Refused, now: float) -> list[News]:
         rest = asking.candidates[1:]
@@ -304,7 +271,7 @@ class Mediator:
         if asking is None or asking.session != reply.session or asking.candidate.partner != sender:
             return self._receive_stale_reply(reply, sender)
         if not reply.is_accepted:
-            self._remember(reply.session, _Past(None, is_ours=True))
+            self._farewells.remember(reply.session, Past(None, is_ours=True))
             why = reply.refusal or f"is {reply.state.value}"
             return self._refuse(asking, Refused(asking.candidate, why), now)
         if asking.parts and next(iter(asking.parts.values())).parts != reply.parts:
@@ -325,7 +292,7 @@ class Mediator:
         self.messages_stale += 1
         if not reply.is_accepted:
             return []
-        past = self._past.get(reply.session)
+        past = self._farewells.past(reply.session)
         farewell = past.farewell if past is not None and past.is_ours else None
         return [Send(sender, farewell or Cancel(session=reply.session, reason="this session is over"))]
 
@@ -338,7 +305,7 @@ class Mediator:
         if session is not None and session.session == request.session and session.partner == sender:
             session.heard_at = now
             return [Send(sender, reply) for reply in session.replies]
-        if request.session in self._past:
+        if self._farewells.past(request.session) is not None:
             self.messages_stale += 1
             return [self._say_no(request, sender, BalanceState.OK, "this session is over")]
         if not self.is_free:
@@ -392,14 +359,14 @@ class Mediator:
             clients = farewell.clients if isinstance(farewell, Done) else ()
             reason = farewell.reason if isinstance(farewell, Cancel) else ""
             how: How = "done" if isinstance(farewell, Done) else "cancelled"
-            self._remember(farewell.session, _Past(farewell, is_ours=False))
+            self._farewells.remember(farewell.session, Past(farewell, is_ours=False))
             return [heard, *self._end(how, None, now, moved=moved, clients=clients, reason=reason)]
-        past = self._past.get(farewell.session)
+        past = self._farewells.past(farewell.session)
         if past is not None and past.is_ours:
             self.messages_stale += 1
             return []
         # Before its request, or once more, or after we had freed ourselves.
-        self._remember(farewell.session, _Past(farewell, is_ours=False))
+        self._farewells.remember(farewell.session, Past(farewell, is_ours=False))
         if past is not None and past.farewell is None:
             return [heard, CameLate(farewell.session, moved)]
         return [heard]
@@ -459,32 +426,10 @@ class Mediator:
         assert session is not None
         self._step("over")
         self._session = None
-        if session.session not in self._past:
-            self._remember(session.session, _Past(farewell, is_ours=is_offloading))
+        if self._farewells.past(session.session) is None:
+            self._farewells.remember(session.session, Past(farewell, is_ours=is_offloading))
         over = SessionOver(session.session, session.partner, is_offloading, how, moved, tuple(clients), reason)
-        sent = [] if farewell is None else self._say_farewell(session.partner, farewell, now)
-        return [over, *sent]
-
-    def _say_farewell(self, partner: GatewayId, farewell: Farewell, now: float) -> list[News]:
-        self._remember(farewell.session, _Past(farewell, is_ours=True))
-        if len(self._leaving) >= FAREWELLS_MAX:
-            del self._leaving[next(iter(self._leaving))]
-        self._leaving[farewell.session] = _Leaving(partner, farewell, 1, now + RETRY_S)
-        return [Send(partner, farewell)]
-
-    def _leave_again(self, session: SessionId, leaving: _Leaving, now: float) -> list[News]:
-        if leaving.tries >= TRIES_MAX:
-            del self._leaving[session]
-            return []
-        leaving.tries += 1
-        leaving.again_at = now + RETRY_S
-        return [Send(leaving.partner, leaving.farewell)]
-
-    def _remember(self, session: SessionId, past: _Past) -> None:
-        self._past.pop(session, None)
-        if len(self._past) >= SESSIONS_REMEMBERED_MAX:
-            del self._past[next(iter(self._past))]
-        self._past[session] = past
+        return [over] if farewell is None else [over, self._farewells.say(session.partner, farewell, now)]
 
     def _step(self, occurrence: Occurrence) -> None:
         self.stage = TRANSITIONS[self.stage, occurrence]
