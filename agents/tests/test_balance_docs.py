@@ -5,7 +5,19 @@ from pathlib import Path
 
 import msgspec
 
-from mqloom.agents import decisions, detector, edge, farewells, giving, head, mediation, mediator, peer, pie, standing
+from mqloom.agents import (
+    decisions,
+    detector,
+    edge,
+    giving,
+    head,
+    mediation,
+    mediator,
+    peer,
+    pie,
+    session_farewells,
+    standing,
+)
 from mqloom.agents.settings import BalanceSettings
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "balancing.md").read_text(encoding="utf-8")
@@ -41,7 +53,7 @@ def test_bounds_are_the_ones_documented() -> None:
 def test_the_bounds_of_sessions_are_the_ones_documented() -> None:
     settings = BalanceSettings()
     assert f"Keep ────────────────────────────────────▶ every {mediator.KEEP_S:g} s" in WORDS
-    tries = f"sent {farewells.TRIES_MAX} times in {farewells.TRIES_MAX * farewells.RETRY_S:g} seconds"
+    tries = f"sent {session_farewells.TRIES_MAX} times in {session_farewells.TRIES_MAX * session_farewells.RETRY_S:g} seconds"
     assert tries in WORDS
     assert f"for {mediator.LEASE_S:g} seconds is free" in WORDS
     assert f"{settings.move_timeout_s:g} seconds for each (`move_timeout_s`)" in WORDS

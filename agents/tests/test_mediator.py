@@ -2,7 +2,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mqloom.agents.farewells import FAREWELLS_MAX, RETRY_S, SESSIONS_REMEMBERED_MAX, TRIES_MAX
 from mqloom.agents.mediation import Cancel, Done, Ended, Keep, Kept, Mediation, Reply, Request, SessionId
 from mqloom.agents.mediator import (
     KEEP_S,
@@ -10,6 +9,7 @@ from mqloom.agents.mediator import (
     SESSION_S_MAX,
     Mediator,
 )
+from mqloom.agents.session_farewells import FAREWELLS_MAX, RETRY_S, SESSIONS_REMEMBERED_MAX, TRIES_MAX
 from mqloom.agents.sessions import (
     Accepted,
     Agreed,

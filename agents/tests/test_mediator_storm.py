@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from mqloom.agents.farewells import RETRY_S, TRIES_MAX
 from mqloom.agents.mediation import UNKNOWN, Mediation, SessionId, decode, encode
 from mqloom.agents.mediator import LEASE_S, Mediator
+from mqloom.agents.session_farewells import RETRY_S, TRIES_MAX
 from mqloom.agents.sessions import Agreed, CameLate, Candidate, News, Offer, Send, SessionOver
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import BalanceState

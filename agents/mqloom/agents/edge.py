@@ -5,14 +5,11 @@ Whatever happens, `turn` is called afterwards, and does what is due: it keeps se
 """
 
 import random
-from collections import deque
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Final, Literal
 
-from msgspec.structs import replace
-
-from mqloom.agents.averages import IDLE, Average, mean_load
+from mqloom.agents.aftermath import Aftermath, told
+from mqloom.agents.averages import IDLE
 from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
 from mqloom.agents.detector import Action, Detection, Detector
 from mqloom.agents.exchange import LocalExchange
@@ -23,7 +20,6 @@ from mqloom.agents.mediation import (
     Help,
     Mediation,
     Said,
-    SessionId,
     Settled,
     encode,
     subject_in,
@@ -31,6 +27,7 @@ from mqloom.agents.mediation import (
     want_of,
 )
 from mqloom.agents.mediator import Mediator
+from mqloom.agents.own_load import OwnLoad
 from mqloom.agents.peer import Peer
 from mqloom.agents.pie import Pie, PieAsk
 from mqloom.agents.sessions import (
@@ -46,8 +43,7 @@ from mqloom.agents.sessions import (
     SessionOver,
 )
 from mqloom.agents.settings import BalanceSettings
-from mqloom.agents.states import BUSY, STABILIZING
-from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of
+from mqloom.agents.states import BUSY
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import BalanceState, Load, Metric
 from mqloom.gateway.agent_interfaces import (
@@ -60,13 +56,6 @@ from mqloom.gateway.agent_interfaces import (
     ProfileTaken,
     PublishControl,
 )
-
-RECENT_WINDOWS: Final = 3
-"""Windows of the meters whose mean an estimate starts from."""
-
-CHANGE_MAX: Final = 20
-CHANGE_SHARE_MAX: Final = 0.1
-"""Subscriptions that come or go in a window, and what share of all, from which nothing is learnt about matching."""
 
 BUSY_S: Final = 60.0
 """For how long the detector takes a session to last, each time that it is told; the mediator ends it long before."""
@@ -95,16 +84,12 @@ class Edge:
         self._exchange = LocalExchange(peer, settings)
         self._detector = Detector("local", settings, randomness, now)
         self._mediator = Mediator(peer.gateway, is_advice=self._is_advice)
-        self._delays = DelayBuckets()
-        self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
-        self._subscriptions = 0
-        self._load: Load | None = None
-        self._counts_from = now
+        self._own = OwnLoad(settings)
+        self._aftermath = Aftermath(settings, decisions)
         self._trying: Decision | None = None
         self._giving: Giving | None = None
         self._current: Decision | None = None
         self._were_here: frozenset[ClientId] = frozenset()
-        self._settling: tuple[Decision, Average] | None = None
         self._fruitless: dict[tuple[GatewayId, Metric], float] = {}
         self._is_far = False
 
@@ -118,7 +103,7 @@ class Edge:
     @property
     def load(self) -> Load | None:
         """What was measured last."""
-        return self._load
+        return self._own.last
 
     @property
     def mediator(self) -> Mediator:
@@ -151,29 +136,11 @@ class Edge:
 
     def sampled(self, load: Load, now: float) -> list[AgentEffect]:
         """A window of the meters has ended."""
-        self._load = load
+        self._own.sampled(load, now)
         self._exchange.sampled(load)
-        if now >= self._counts_from:
-            self._recent.append(load)
-        self._learn(load)
         self._detector.sampled(load, now)
-        if self._settling is not None:
-            decision, average = self._settling
-            assert decision.ended_at is not None
-            if now >= decision.ended_at + self._settings.window_s:  # not of before and after in one
-                average.add(load)
+        self._aftermath.sampled(load, now)
         return self.turn(now)
-
-    def _learn(self, load: Load) -> None:
-        """Learn what a publication costs (4.2), from a window in which the number of subscriptions was about the same.
-
-        The delay is that of the whole window, so it belongs to the number in the middle of it. Where many came or went
-        at once it belongs to none.
-        """
-        before, self._subscriptions = self._subscriptions, load.subscriptions
-        change = abs(load.subscriptions - before)
-        if load.input_rate > 0 and change <= max(CHANGE_MAX, CHANGE_SHARE_MAX * before):  # else there is no delay
-            self._delays.observe((before + load.subscriptions) // 2, load.delay_s)
 
     def received(self, message: Said, origin: GatewayId, now: float) -> list[AgentEffect]:
         """Another agent has said something."""
@@ -186,7 +153,7 @@ class Edge:
             case Hear():
                 effects += self._exchange.hear(message, now)
             case Settled():
-                effects += self._settled(message, origin)
+                effects += self._compared(self._aftermath.settled(message, origin))
             case Help():
                 pass  # for heads
             case _:
@@ -233,7 +200,7 @@ class Edge:
         self._detector.advance(now)
         if self._is_far and self._mediator.deadline is None:
             self._is_far = False
-        effects += self._settle(now)
+        effects += self._compared(self._aftermath.settle(self._detector.state))
         if self._mediator.is_free and self._detector.is_due(now):
             effects += self._detect(now)
         return [*effects, *self._exchange.turn(self._detector.state, now)]
@@ -241,7 +208,7 @@ class Edge:
     # detection (3.3.3).
 
     def _detect(self, now: float) -> list[AgentEffect]:
-        load = self._detector.average or (self._recent[-1] if self._recent else None)
+        load = self._detector.average or self._own.since_change
         others = self.others(now)
         if load is None:
             # Nothing was measured yet, or since clients have moved: the detector is told to look again later.
@@ -319,24 +286,14 @@ class Edge:
         state = self._detector.state
         if self._is_advice and not is_advice:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
-        estimate = self._estimate()
+        estimate = self._own.estimate()
         if estimate is None:
             return Offer(state, "it has not measured its load yet")
         covering = self._view.covering_set() if state is BalanceState.OK else ()
         return Offer(state, "", estimate, covering)
 
-    def _estimate(self) -> BrokerEstimate | None:
-        load = mean_load(self._recent) if self._recent else self._load
-        if load is None:
-            return None
-        model = self._delays.model() or DelayModel(0.0, 0.0)
-        # A window without a publication has no delay. Where there were none at all, what was learnt before holds.
-        delays = [each.delay_s for each in self._recent or (load,) if each.input_rate > 0]
-        delay_s = fmean(delays) if delays else model.at(load.subscriptions)
-        return estimate_of(replace(load, delay_s=delay_s), model)
-
     def _ready(self, now: float) -> Ready:
-        estimate = self._estimate()
+        estimate = self._own.estimate()
         assert estimate is not None, "a session without load"
         wishes = {client: dict(wanted) for client, wanted in self._view.wishes().items()}
         movable = self._fairness.rested([each for each in self._view.movable() if each in wishes], now)
@@ -416,14 +373,14 @@ class Edge:
             partner=accepted.partner,
             metric=accepted.metric,
             is_advice=self._is_advice,
-            own=self._load,
+            own=self._own.last,
         )
         self._were_here = frozenset(self._view.wishes())
         self._current = self._decisions.add(decision)
         self._begin(decision, now)
 
     def _begin(self, decision: Decision, now: float) -> None:
-        self._settling = None  # another session: what came of the last one will not be seen
+        self._aftermath.drop()
         self._is_far = self._is_far or self._exchange.is_hearing
         self._detector.began(now, now + BUSY_S)
 
@@ -441,32 +398,21 @@ class Edge:
         elif not changed and decision.metric is not None:
             self._bring_nothing(over.partner, decision.metric, now)
         if changed:
-            self._recent.clear()  # what was measured before is no longer so
-            self._counts_from = now + self._settings.window_s
+            self._own.changed(now)
             self._exchange.changed()
-            self._settling = decision, Average(max(1, round(self._settings.stabilise_s / self._settings.window_s)))
+            self._aftermath.begin(decision)
         return [AgentLog("info", decision.summary())]
 
     # what came of it (6.3.6).
 
-    def _settle(self, now: float) -> list[AgentEffect]:
-        if self._settling is None or self._detector.state in (STABILIZING, BUSY):
-            return []
-        (decision, average), self._settling = self._settling, None
-        decision.observed = average.load
-        if decision.observed is None or decision.partner is None:
+    def _compared(self, decision: Decision | None) -> list[AgentEffect]:
+        """Tell what came of a session, the other broker or the log, when that is known."""
+        if decision is None or decision.partner is None:
             return []
         if not decision.is_offloading:
-            message = Settled(session=SessionId(decision.session), load=decision.observed)
-            return [self._to(decision.partner, message)]
-        return [AgentLog("info", decision.outcome_text())] if decision.observed_partner is not None else []
-
-    def _settled(self, message: Settled, origin: GatewayId) -> list[AgentEffect]:
-        decision = self._decisions.find(message.session)
-        if decision is None or not decision.is_offloading or decision.partner != origin or decision.observed_partner:
-            return []
-        decision.observed_partner = message.load
-        return [AgentLog("info", decision.outcome_text())] if decision.observed is not None else []
+            return [self._to(decision.partner, told(decision))]
+        is_known = decision.observed is not None and decision.observed_partner is not None
+        return [AgentLog("info", decision.outcome_text())] if is_known else []
 
 
 def _candidate(action: Action) -> Candidate:

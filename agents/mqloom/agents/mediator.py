@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mqloom.agents.farewells import RETRY_S, TRIES_MAX, Farewells, Past
 from mqloom.agents.mediation import (
     CAME_MAX,
     REASON_MAX,
@@ -40,6 +39,7 @@ from mqloom.agents.mediation import (
     SessionId,
     parts_of,
 )
+from mqloom.agents.session_farewells import RETRY_S, TRIES_MAX, Farewells, Past
 from mqloom.agents.sessions import (
     TRANSITIONS,
     Accepted,

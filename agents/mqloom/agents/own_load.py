@@ -1,0 +1,71 @@
+"""What an edge knows of its own load: what was measured lately, and what a publication costs (paper 000, 4.2)."""
+
+from collections import deque
+from statistics import fmean
+from typing import Final
+
+from msgspec.structs import replace
+
+from mqloom.agents.averages import mean_load
+from mqloom.agents.settings import BalanceSettings
+from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of
+from mqloom.core.load import Load
+
+RECENT_WINDOWS: Final = 3
+"""Windows of the meters whose mean an estimate starts from."""
+
+CHANGE_MAX: Final = 20
+CHANGE_SHARE_MAX: Final = 0.1
+"""Subscriptions that come or go in a window, and what share of all, from which nothing is learnt about matching."""
+
+
+class OwnLoad:
+    """The windows of one broker's meters."""
+
+    def __init__(self, settings: BalanceSettings) -> None:
+        self._window_s = settings.window_s
+        self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
+        self._delays = DelayBuckets()
+        self._subscriptions = 0
+        self._counts_from: float | None = None
+        self.last: Load | None = None
+        """What was measured last."""
+
+    def sampled(self, load: Load, now: float) -> None:
+        """A window has ended."""
+        self.last = load
+        if self._counts_from is None or now >= self._counts_from:
+            self._recent.append(load)
+        self._learn(load)
+
+    def changed(self, now: float) -> None:
+        """Clients have come or gone: what was measured is no longer so, nor what a window has of before and after."""
+        self._recent.clear()
+        self._counts_from = now + self._window_s
+
+    @property
+    def since_change(self) -> Load | None:
+        """What was measured last, unless clients have come or gone in that window or after it."""
+        return self._recent[-1] if self._recent else None
+
+    def estimate(self) -> BrokerEstimate | None:
+        """Return what we tell of ourselves in a session, and predict from; None: nothing was measured yet."""
+        load = mean_load(self._recent) if self._recent else self.last
+        if load is None:
+            return None
+        model = self._delays.model() or DelayModel(0.0, 0.0)
+        # A window without a publication has no delay. Where there were none at all, what was learnt before holds.
+        delays = [each.delay_s for each in self._recent or (load,) if each.input_rate > 0]
+        delay_s = fmean(delays) if delays else model.at(load.subscriptions)
+        return estimate_of(replace(load, delay_s=delay_s), model)
+
+    def _learn(self, load: Load) -> None:
+        """Learn what a publication costs (4.2), from a window in which the number of subscriptions was about the same.
+
+        The delay is that of the whole window, so it belongs to the number in the middle of it. Where many came or went
+        at once it belongs to none.
+        """
+        before, self._subscriptions = self._subscriptions, load.subscriptions
+        change = abs(load.subscriptions - before)
+        if load.input_rate > 0 and change <= max(CHANGE_MAX, CHANGE_SHARE_MAX * before):  # else there is no delay
+            self._delays.observe((before + load.subscriptions) // 2, load.delay_s)
