@@ -4,7 +4,7 @@ Publications that came in are counted already; what is noted beside is the time 
 that were put out for our own clients, some hundred nanoseconds for a batch. The rest is asked for once in a window.
 
     input rate          publications taken in and received, a second
-    matching delay      the time spent on events of the data path (read, matched, encoded, handed over), for each
+    matching delay      processor time spent on events of the data path (read, matched, encoded, handed over), for each
     output              bytes for our own clients, over what the line takes: `output_bytes_s_max`, or what is assumed.
                         Equation 3: the time that the line was busy, times what was queued over what was sent
 """
