@@ -84,3 +84,6 @@ STEPS: dict[str, Step] = {
     "after the end": lambda watch, packet: watch.is_served_after(packet, NEW, OLD),
 }
 """The steps in their order, and the packet that tells of each: it is the one that is held back."""
+
+FROM_THE_RECORD_ON = list(STEPS)[list(STEPS).index("asked there") :]
+"""Those at which the new broker has a record that says where the client comes from."""

@@ -55,9 +55,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mqloom.client import Client, Federation
 
 name, topic, port, key = sys.argv[1:]
+federation = Federation(order_keys=(key,), state_folder=".")
 say = lambda text: os.write(1, f"{text}\\n".encode()) and None  # in one piece, for two threads say something
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-client = Client(CallbackAPIVersion.VERSION2, name, clean_session=False, federation=Federation(order_keys=(key,)))
+client = Client(CallbackAPIVersion.VERSION2, name, clean_session=False, federation=federation)
 client.on_message = lambda _c, _u, message: say(message.payload.decode())
 client.on_connect = lambda *_: client.subscribe(topic, 1) and None
 client.on_established = lambda *_: logging.info("established")
@@ -153,6 +154,11 @@ class Traveller:
     def got(self) -> list[Got]:
         """Return what came, in all lives, in its order."""
         return [Got(**said) for said in self._said() if "number" in said]
+
+    def last_of_lives(self) -> set[Got]:
+        """Return the last that came to each life but this one: its callback may not have returned."""
+        ends = [[json.loads(line) for line in life.output if "number" in line][-1:] for life in self._lives[:-1]]
+        return {Got(**said) for end in ends for said in end}
 
     @property
     def at(self) -> str | None:
