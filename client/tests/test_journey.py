@@ -1,6 +1,7 @@
 """What records say of moves, written and read by different lives of one client."""
 
 import pytest
+from msgspec.structs import replace
 
 from mqloom.client.journey import POINTER_LEASE_S, Journey, journey_in, pointer_of, probe_of, record_of, wishes_in
 from mqloom.core.records import Wish, decode_record
@@ -10,7 +11,7 @@ HOT = Wish(topics="stocks/#", where="volume > 3")
 
 @pytest.mark.parametrize("said", ["moving_to", "leaving_to", "moved_to", "moved_from"])
 def test_what_one_life_writes_of_a_move_the_next_reads(said: str) -> None:
-    journey = Journey(incarnation="one", **{said: "B"})
+    journey = replace(Journey(incarnation="one"), **{said: "B"})
     data = record_of({"hot": HOT}, journey, qos=1, lease_s=60.0, token="")
     assert journey_in(data) == journey
     assert wishes_in(data) == {"hot": HOT}

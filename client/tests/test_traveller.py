@@ -98,7 +98,7 @@ def test_it_leaves_when_the_target_serves_it_and_goes_when_all_has_come() -> Non
     effects = trip.say(0, Answer(answer="ended"))
     assert CloseLeg(leg=0, forget=True) in effects
     assert trip.journey(A) == Journey(incarnation="life 1", moved_to="B")
-    assert trip.journey(B) == Journey(incarnation="life 1", left="A")
+    assert trip.journey(B) == Journey(incarnation="life 1", left="A", visited=(A,))
     assert trip.roles() == {"B": "HOME"}
     assert [answer for answer, _ in trip.answers] == ["moving", "arrived", "moved"]
 
@@ -277,7 +277,7 @@ def test_one_that_comes_back_at_the_target_leaves_the_other() -> None:
     trip.arrive(1, found(moved_to="B"))  # there is nothing to leave
     assert trip.roles() == {"B": "HOME"}
     trip.happen(1, Forgotten())
-    assert trip.journey(B) == Journey(incarnation="life 1")
+    assert trip.journey(B) == Journey(incarnation="life 1", visited=(A,))
 
 
 def test_a_word_about_a_broker_that_is_in_no_roster_is_not_followed() -> None:
@@ -312,3 +312,35 @@ def test_what_happens_to_a_leg_that_was_given_up_is_nobodys() -> None:
     trip = served()
     assert trip.happen(9, ConnectionLost()) == []
     assert trip.roles() == {"A": "HOME"}
+
+
+# ---- where it has been -----------------------------------------------------------------------------------------------
+
+
+def test_its_record_names_all_brokers_where_it_was_before_and_a_later_life_goes_on_with_that() -> None:
+    trip = moving()
+    trip.arrive(1)
+    trip.establish(1)
+    trip.say(0, Answer(answer="ended"))
+    moved = trip.journey(B)
+    assert moved is not None
+    assert (moved.moved_from, moved.visited) == ("", (A,))
+    trip.order(order(source=B, to=C, session="t"), leg=1)
+    trip.arrive(2)
+    moved = trip.journey(C)
+    assert moved is not None
+    assert (moved.moved_from, moved.visited) == ("B", (A,))
+    later = Trip(found(visited=(A,), moved_from=B), at=C)
+    assert {*later.core._party.visited} == {A, B}
+
+
+def test_where_it_is_it_has_not_been_before_and_a_move_that_fails_is_none() -> None:
+    later = Trip(found(visited=(A, B)), at=A)
+    settled = later.journey(A)
+    assert settled is not None
+    assert settled.visited == (B,)
+    trip = moving()
+    trip.wait(MOVE_S)
+    stayed = trip.journey(A)
+    assert stayed is not None
+    assert stayed.visited == ()

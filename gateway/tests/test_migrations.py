@@ -448,6 +448,13 @@ def test_those_that_came_from_a_broker_are_sent_back_there_and_no_others(desk: D
     assert {client: order.to for client, order in orders(effects).items()} == {ANN: NORTH}
 
 
+def test_one_that_was_moved_on_since_is_brought_back_too_and_by_a_gateway_that_was_started_again(desk: Desk) -> None:
+    desk.write(ANN, visited=(NORTH, EAST))
+    desk.write(BOB, visited=(EAST,))
+    effects = desk.ask("return", to=(NORTH,))
+    assert {client: order.to for client, order in orders(effects).items()} == {ANN: NORTH}
+
+
 def test_an_operator_is_told_now_and_then_that_somebody_is_at_work(desk: Desk) -> None:
     desk.write(ANN)
     desk.ask("migrate", ANN)

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from mqloom.core.errors import RecordError
+from mqloom.core.ids import GatewayId
 from mqloom.core.records import Record, Wish, decode_record, encode_record
 
 POINTER_LEASE_S: Final = 30 * 86_400.0
@@ -25,6 +26,8 @@ class Journey(Struct, frozen=True, kw_only=True):
     moved_to: str = ""
     moved_from: str = ""
     left: str = ""
+    visited: tuple[GatewayId, ...] = ()
+    """Where the client was served before, in this life or an earlier one."""
 
 
 AT_HOME: Final = Journey()
@@ -74,4 +77,5 @@ def journey_in(data: bytes) -> Journey | None:
         moved_to=record.moved_to,
         moved_from=record.moved_from,
         left=record.left,
+        visited=record.visited,
     )

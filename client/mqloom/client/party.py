@@ -14,6 +14,7 @@ from mqloom.client.roles import Role
 from mqloom.client.states import State
 from mqloom.client.subscriber import Subscriber
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.limits import VISITED_MAX
 from mqloom.core.orders import RosterBroker
 from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
@@ -44,6 +45,8 @@ class Party:
         self.seen = seen
         self.brokers: Mapping[GatewayId, RosterBroker] = {}
         """The brokers of the roster, as long as that is valid."""
+        self.visited: dict[GatewayId, None] = {}
+        """Where we were served before, in this life or an earlier one, the last of them last."""
         self._client = client
         self._manner = manner
         self._numbers = count(HOME_LEG)
@@ -121,7 +124,17 @@ class Party:
         legs = [leg.gateway or "" for leg in self if leg.role in (Role.OLD, Role.ERASING)]
         places = [*legs, *self._behind.values(), *(each for each in self.unknown if each not in self.errands)]
         left = next((each for each in places if each not in ("", at, *fields.values())), "")
-        return replace(self.plain_journey, left=left, **fields)
+        said = ("", at, fields.get("moved_from", ""))
+        before = tuple(each for each in self.visited if each not in said)[-VISITED_MAX:]
+        return replace(self.plain_journey, left=left, visited=before, **fields)
+
+    def visit(self, *gateways: str) -> None:
+        """We have been served there."""
+        for each in filter(None, gateways):
+            self.visited.pop(GatewayId(each), None)
+            self.visited[GatewayId(each)] = None
+        while len(self.visited) > VISITED_MAX + 1:  # one of them may be where we are
+            del self.visited[next(iter(self.visited))]
 
     def hold_floors(self) -> None:
         """Let marks count only if there is one way by which anything can come, and this is known."""

@@ -289,6 +289,7 @@ class Traveller:
         source = old.gateway or ""
         target.role, target.end_by = Role.HOME, None
         old.role, old.end_by = Role.OLD, now + LINGER_S
+        self._party.visit(source)
         self.counts["moved"] += 1
         self._effects.append(Migrated(source=source, to=target.gateway or ""))
         if self._summons.needs_roster:
@@ -362,6 +363,7 @@ class Traveller:
     def _resume(self, leg: Leg, read: JournalRead, now: float) -> None:
         """Go on with what an earlier life of ours has left at a broker."""
         left = Journey() if read.journey is None else read.journey
+        self._party.visit(*left.visited, left.moved_from)
         if leg.role is Role.OLD:
             self._run_errands([left.moving_to, left.leaving_to, left.moved_to, left.moved_from, left.left], now)
             if read.is_certain and (read.journey is None or left.moved_to):  # there is nothing to leave

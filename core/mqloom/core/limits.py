@@ -309,6 +309,9 @@ FLUSH_AGAIN_S: Final = 1.0
 LEAVING_S: Final = 600.0
 """How long a client that moves away is served until a wave has reached everybody; then that ends anyway, counted."""
 
+VISITED_MAX: Final = 8
+"""Brokers where a client has been that its record names; past that the one left longest ago is not."""
+
 POINTERS_MAX: Final = 100_000
 """Clients that have moved away and left word where they are; past that the oldest word is deleted."""
 

@@ -22,6 +22,7 @@ from mqloom.core.limits import (
     RECORD_SUBSCRIPTIONS_MAX,
     TOKEN_LENGTH_MAX,
     TOPIC_LENGTH_MAX,
+    VISITED_MAX,
 )
 from mqloom.core.publication import Publication
 
@@ -62,6 +63,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """The client may have a session there, too."""
     left: OptionalGateway = ""
     """The client is done with that broker, but this may not have forgotten its session yet."""
+    visited: Annotated[tuple[GatewayName, ...], Meta(max_length=VISITED_MAX)] = ()
+    """Where the client was served before it came here, the last of them last: it may be brought back there."""
     is_probe: bool = False
     """It changes nothing: the client, which listens here, learns by it that it has read its record."""
 

@@ -79,7 +79,7 @@ class Migrations:
         self._number = 0
         self._is_read = False
         self._travellers: dict[ClientId, Traveller] = {}
-        self._came_from: dict[ClientId, GatewayId] = {}
+        self._came_from: dict[ClientId, frozenset[GatewayId]] = {}  # all brokers where each was before
         self._jobs: list[Job] = []
         self._drain: Job | None = None
         self._sessions: dict[str, tuple[Job, Journey]] = {}
@@ -111,7 +111,7 @@ class Migrations:
                 self._migrate(operator, request, self._known(request.clients))
             case "return":
                 source = request.to[0]
-                here = [client for client in self._travellers if self._came_from.get(client) == source]
+                here = [client for client in self._travellers if source in self._came_from.get(client, ())]
                 self._migrate(operator, request, here)
             case "drain":
                 self._begin_drain(operator, request)
@@ -228,8 +228,9 @@ class Migrations:
         before = self._travellers.get(client)
         is_moving = bool(record.moving_to or record.leaving_to or record.moved_from)
         self._travellers[client] = Traveller(record.incarnation, is_moving)
-        if record.moved_from:
-            self._came_from[client] = GatewayId(record.moved_from)
+        places = frozenset(GatewayId(each) for each in (*record.visited, record.moved_from) if each)
+        if places:
+            self._came_from[client] = places
         under_way = self._journey_of(client)
         if under_way is not None:
             job, journey = under_way

@@ -146,7 +146,7 @@ def moving() -> Trip:
     return trip
 
 
-def found(**said: str) -> bytes:
+def found(**said: Any) -> bytes:
     """Return what an earlier life has written."""
     journey = Journey(incarnation="life 0", **said)
     return record_of({} if journey.moved_to else WISHES, journey, qos=1, lease_s=60.0, token="")
