@@ -119,7 +119,8 @@ class Outcome:
 
     def delay_curve(self, name: str = "delivery delay") -> Curve:
         """Return the mean delay of what was delivered, by time."""
-        delays = sorted(self.ledger.delays.items())
+        last = self.setup.length_s // PERIOD_S  # what is late has come then, and what is not has not
+        delays = sorted((period, found) for period, found in self.ledger.delays.items() if period < last)
         return Curve(name, _smooth([(period * PERIOD_S, total_s / number) for period, (number, total_s) in delays]))
 
 

@@ -90,6 +90,8 @@ class Setup:
     per_min: float = 30.0
     """Publications of each publisher."""
     is_poisson: bool = False
+    draws: str = ""
+    """Setups with the same have the same publications and subscribers for a seed; empty: its name."""
     link_s: float = field(default=0.005)
 
     @property

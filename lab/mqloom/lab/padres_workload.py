@@ -45,7 +45,7 @@ class Workload:
     """Publishers and subscribers of one setup, drawn from a seed."""
 
     def __init__(self, setup: Setup, seed: int, stays: Sequence[Stay] | None = None) -> None:
-        randomness = random.Random(f"{seed} padres {setup.name}")  # noqa: S311 - an experiment, not a secret
+        randomness = random.Random(f"{seed} padres {setup.draws or setup.name}")  # noqa: S311 - an experiment, not a secret
         self.setup = setup
         self.symbols = SYMBOLS[: setup.publishers]
         self.quotes: list[Quote] = [quote for symbol in self.symbols for quote in _quotes_of(symbol, randomness)]

@@ -12,7 +12,8 @@ are of "future traffic based on present data", and so are our targets. That rate
 The matching delay of the model is a line, and of the second run one that bends: as long with 1,000 subscriptions, half
 of that from the square of their number.
 
-`--quick` is as short as that of `padres-local`.
+`--quick` is as short as that of `padres-local`; so few sessions are left that the errors may be twice or four times as
+large.
 """
 
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from mqloom.lab.padres_setups import BENT_LAW, SIMULATION, SIMULATION_LAW, Delay
 WINDOWS: Final = 3
 LEAST: Final[dict[Metric, float]] = {"input": 0.02, "match": 0.002, "output": 0.02}
 TARGETS: Final[dict[Metric, float]] = {"input": 0.08, "match": 0.005, "output": 0.03}
+QUICK_TARGETS: Final[dict[Metric, float]] = {"input": 0.16, "match": 0.02, "output": 0.08}
 PAPER: Final[dict[Metric, float]] = {"input": 0.08, "match": 0.0, "output": 0.03}
 
 
@@ -62,7 +64,8 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
 
         outcome = play(setup, seed, told)
         compared = compare(outcome)
-        rows += _rows(name, outcome, compared, is_linear=name == "linear")
+        targets = QUICK_TARGETS if quick else TARGETS
+        rows += _rows(name, outcome, compared, targets if name == "linear" else None)
         panels += [_panel(name, metric, compared) for metric in METRICS]
     return Report(rows=tuple(rows), picture=Picture(x_label="observed", panels=tuple(panels)))
 
@@ -98,16 +101,16 @@ def _after(outcome: Outcome, session: Session, broker: GatewayId) -> Load | None
     return mean_load(windows[:WINDOWS]) if windows else None
 
 
-def _rows(name: str, outcome: Outcome, compared: list[Compared], *, is_linear: bool) -> list[Row]:
+def _rows(name: str, outcome: Outcome, compared: list[Compared], targets: dict[Metric, float] | None) -> list[Row]:
     rows: list[Row] = []
     for metric in METRICS:
         joined = outcome.setup.join_s + SETTLE_S
         calm = [each.error for each in compared if each.metric == metric and each.at > joined]
         joining = [each.error for each in compared if each.metric == metric and each.at <= joined]
         label = padres_local.LABELS[metric]
-        if is_linear:
+        if targets is not None:
             error = fmean(calm) if calm else 1.0
-            rows.append(at_most(f"{name}: mean error of {label}", error, TARGETS[metric], paper=PAPER[metric]))
+            rows.append(at_most(f"{name}: mean error of {label}", error, targets[metric], paper=PAPER[metric]))
         elif calm:
             rows.append(Row(name=f"{name}: mean error of {label}", ours=fmean(calm)))
         if calm:

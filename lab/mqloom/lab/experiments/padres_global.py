@@ -111,7 +111,13 @@ def chain(clusters: int) -> Setup:
     for edges in names.values():
         brokers |= dict.fromkeys(edges, BrokerSetup.of(1_000, 128, 4))
     return replace(
-        CHAIN, name=f"{clusters} clusters", brokers=brokers, clusters=names, change_at=None, length_s=5_000.0
+        CHAIN,
+        name=f"{clusters} clusters",
+        draws="clusters",
+        brokers=brokers,
+        clusters=names,
+        change_at=None,
+        length_s=5_000.0,
     )
 
 

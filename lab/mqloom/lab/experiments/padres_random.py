@@ -1,20 +1,20 @@
 """What becomes of the same cluster if whom to move is drawn by lot (paper 000, sections 5.4 and 6.3.1).
 
-The homogeneous and the heterogeneous cluster of `padres-local`, 3,000 s long, each with twenty seeds, once with the
-proposed offload algorithms and once with the random one; everything else is the same, the draws of clients and
-publications included.
+The homogeneous and the heterogeneous cluster of `padres-local`, 3,000 s long with the change of rates at 1,500 s, each
+with twenty seeds, once with the proposed offload algorithms and once with the random one; everything else is the same,
+the draws of clients and publications included. What we have added to the paper's algorithm against restlessness is off
+for both: a client may be moved again at once, and there is no budget of moves.
 
 The random algorithm knows how many subscriptions to move for the load to be halved between two brokers if all of them
 were alike, and draws that many. The paper says that it converges 500 s later than the proposed one on homogeneous
 brokers, with more sessions, and with hundreds of subscribers in one, and that on heterogeneous brokers it overloads
 the whole system: one subscription to everything is more than the weakest broker can send.
 
-A run has converged when its last session is over; one that has a session in its last 300 s has not, and counts with
-its whole length. A run is overloaded by the share of its last third, from 2,000 s on, in which some edge is given more
-than it can match or send.
+The time to converge is that of the last session before the rates change. A run that has a session in its last 300 s has
+not converged by then. A run is overloaded by the share of the time since everybody has joined in which some edge is
+given more than it can match or send.
 
-`--quick` is two seeds, 1,800 s long with the change at 1,000 s, and does not ask how much later random converges, nor
-how many it moves at once.
+`--quick` is two seeds, 1,800 s long, and only asks for more moves by lot than by the proposed algorithms.
 """
 
 from dataclasses import dataclass, replace
@@ -28,9 +28,13 @@ from mqloom.lab.padres_setups import HETEROGENEOUS, HOMOGENEOUS, Setup
 
 SEEDS, QUICK_SEEDS = 20, 2
 QUIET_S: Final = 300.0
+OVERLOADED: Final = 0.05
+"""A run that is overloaded for a larger share of the time counts as one that is."""
 WAYS: Final = ("proposed", "random")
 SETUPS: Final = tuple(replace(each, length_s=3_000.0) for each in (HOMOGENEOUS, HETEROGENEOUS))
 QUICK: Final = tuple(replace(each, change_at=1_000.0, length_s=1_800.0) for each in (HOMOGENEOUS, HETEROGENEOUS))
+PLAIN: Final[dict[str, object]] = {"rest_s": 0.0, "moves_per_min": 1_000_000}
+"""As in the paper: no rest for clients, no budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,16 @@ class Found:
             sessions=len(sizes),
             moved=sum(sizes),
             largest=max(sizes, default=0),
-            converged_s=outcome.last_session(0.0, end) if is_converged else end,
+            converged_s=outcome.last_session(0.0, outcome.setup.change_at or end),
             is_converged=is_converged,
-            overloaded=outcome.overloaded_share(end * 2 / 3, end),
+            overloaded=outcome.overloaded_share(outcome.setup.join_s, end),
             wrong=outcome.ledger.lost + outcome.ledger.repeated,
         )
+
+
+def settings_of(way: str) -> dict[str, object]:
+    """Return the settings of the load agents."""
+    return {**PLAIN, "offload": "random"} if way == "random" else PLAIN
 
 
 def run(seed: int, quick: bool, tell: Tell) -> Report:
@@ -74,8 +83,7 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
         def told(share: float, text: str, done: int = done, name: str = f"{setup.name}, {way}") -> None:
             tell((done + share) / len(runs), f"{name}: {text}")
 
-        settings = {"offload": "random"} if way == "random" else {}
-        outcome = play(setup, seed * 1_000 + number, told, settings)
+        outcome = play(setup, seed * 1_000 + number, told, settings_of(way))
         found.setdefault((setup.name, way), []).append(Found.of(outcome))
         first.setdefault((setup.name, way), outcome)
     rows = [row for setup in setups for row in _rows(setup, found, is_quick=quick)]
@@ -91,30 +99,37 @@ def _rows(setup: Setup, found: dict[tuple[str, str], list[Found]], *, is_quick: 
             Row(name=f"{name}, {way}: sessions, mean", ours=fmean(each.sessions for each in runs)),
             Row(name=f"{name}, {way}: subscribers moved, mean", ours=fmean(each.moved for each in runs)),
             Row(name=f"{name}, {way}: most in one session, mean", ours=fmean(each.largest for each in runs)),
-            Row(name=f"{name}, {way}: time to converge, mean", ours=fmean(each.converged_s for each in runs), unit="s"),
-            Row(name=f"{name}, {way}: runs that converged", ours=sum(each.is_converged for each in runs)),
             Row(
-                name=f"{name}, {way}: overloaded in the last third, mean share of time",
+                name=f"{name}, {way}: last session before the change, mean",
+                ours=fmean(each.converged_s for each in runs),
+                unit="s",
+            ),
+            Row(name=f"{name}, {way}: runs without a session at the end", ours=sum(each.is_converged for each in runs)),
+            Row(
+                name=f"{name}, {way}: overloaded, mean share of time",
                 ours=fmean(each.overloaded for each in runs),
             ),
         ]
     later_s = fmean(each.converged_s for each in drawn) - fmean(each.converged_s for each in proposed)
     ratio = fmean(each.moved for each in drawn) / max(1.0, fmean(each.moved for each in proposed))
+    rows.append(at_least(f"{name}: random moves, times the proposed", ratio, 2.0))
     if setup.name == "homogeneous":
-        rows.append(
-            at_least(f"{name}: random converges later by", later_s, 0 if is_quick else 500, paper=500, unit="s")
-        )
-        rows.append(at_least(f"{name}: random moves, times the proposed", ratio, 1.0))
         if not is_quick:
+            rows.append(at_least(f"{name}: random converges later by", later_s, 500, paper=500, unit="s"))
             largest = fmean(each.largest for each in drawn)
             rows.append(at_least(f"{name}: random moves in one session, at most", largest, 100, paper="hundreds"))
     else:
-        overloaded = fmean(each.overloaded > 0.5 for each in drawn)
-        rows.append(at_least(f"{name}: runs that random overloads", overloaded, 0.5, paper="diverges"))
+        if not is_quick:
+            overloaded = fmean(each.overloaded > OVERLOADED for each in drawn)
+            rows.append(at_least(f"{name}: runs that random overloads", overloaded, 0.5, paper="diverges"))
         calm = max(each.overloaded for each in proposed)
-        rows.append(at_most(f"{name}: the proposed overloads, largest share of time", calm, 0.05, paper=0))
+        rows.append(at_most(f"{name}: the proposed overloads, largest share of time", calm, OVERLOADED, paper=0))
     rows.append(
-        at_least(f"{name}: proposed runs that converged", sum(each.is_converged for each in proposed), len(proposed))
+        at_least(
+            f"{name}: proposed runs without a session at the end",
+            sum(each.is_converged for each in proposed),
+            len(proposed),
+        )
     )
     rows.append(exactly(f"{name}: lost or repeated, all runs", sum(each.wrong for each in (*proposed, *drawn)), 0))
     return rows

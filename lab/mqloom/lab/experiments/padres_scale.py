@@ -33,7 +33,7 @@ def star(edges: int) -> Setup:
     names = tuple(GatewayId(f"B{number}") for number in range(1, edges + 1))
     brokers = {B0: SIMULATED[B0], **dict.fromkeys(names, EDGE)}
     setup = replace(SIMULATION, brokers=brokers, clusters={B0: names}, change_at=None, length_s=3_000.0)
-    return replace(setup, name=f"{edges} edges", join_at=names[0])
+    return replace(setup, name=f"{edges} edges", draws="edges", join_at=names[0])
 
 
 def run(seed: int, quick: bool, tell: Tell) -> Report:
