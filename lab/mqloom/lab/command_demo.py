@@ -16,8 +16,7 @@ from rich.live import Live
 
 from mqloom.core.command_numbers import positive_number
 from mqloom.lab import demo, demo_overload, demo_overload_view, demo_view
-from mqloom.lab.demo_parts import wait_for
-from mqloom.lab.demo_trading import Trading, is_good
+from mqloom.lab.demo_trading import Trading, is_good, settled
 
 Shown = TypeVar("Shown", bound=Trading)
 
@@ -36,7 +35,6 @@ class Show(Generic[Shown]):
     view: Callable[[Shown, float | None], RenderableType]
     summary: Callable[[dict[str, object]], str]
     rate: float
-    settle_s: float
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +81,6 @@ def _links(arguments: argparse.Namespace) -> Show[demo.Demo]:
         view=demo_view.view,
         summary=demo_view.summary,
         rate=rate,
-        settle_s=demo.SETTLE_S,
     )
 
 
@@ -94,7 +91,6 @@ def _overload(arguments: argparse.Namespace) -> Show[demo_overload.Overload]:
         view=demo_overload_view.view,
         summary=demo_overload_view.summary,
         rate=rate,
-        settle_s=demo_overload.SETTLE_S,
     )
 
 
@@ -119,8 +115,7 @@ async def _run(show: Show[Shown], arguments: argparse.Namespace) -> dict[str, ob
         if not stop.is_set():
             with _screen(console, show, shown, arguments) as refresh:
                 await _publish(shown, show.rate, arguments.seconds, stop, refresh)
-                with contextlib.suppress(TimeoutError):
-                    await wait_for(shown.is_settled, "everything has arrived", show.settle_s)
+                await settled(shown)
                 refresh(0.0)
         verdict = shown.verdict() if shown.quotes else None
         if not arguments.json:

@@ -19,8 +19,6 @@ COMPANIES = SYMBOLS[:24]
 """Few enough that twenty subscribers are not left waiting for a quote."""
 RATE = 40.0
 """Quotes a second where nobody says."""
-SETTLE_S = 10.0
-"""How long after the last quote deliveries are waited for."""
 UPLINK_PER_S = 10.0
 """For SH, how many copies a gateway can send, as it is told: at the usual rate some are busy with that, others not."""
 WEAVE_S = 4.0

@@ -23,14 +23,14 @@ from mqloom.lab.demo_trading import Trading
 from mqloom.lab.stocks import SYMBOLS, Interest, Market, interest
 
 HEAD: Final = GatewayId("HUB")
-STRENGTHS: Final = {GatewayId("BIKE"): 0.75, GatewayId("CAR"): 0.9, GatewayId("VAN"): 1.2, GatewayId("TRUCK"): 1.5}
+STRENGTHS: Final = {GatewayId("BIKE"): 0.85, GatewayId("CAR"): 1.0, GatewayId("VAN"): 1.25, GatewayId("TRUCK"): 1.5}
 """What each edge can send, in parts of all that is wanted: together four times as much, the weakest not all of it."""
 WEAKEST: Final = GatewayId("BIKE")
 LINKS: Final = tuple((HEAD, edge) for edge in STRENGTHS)
-SUBSCRIBERS: Final = 30
+SUBSCRIBERS: Final = 24
 PUBLISHERS: Final = 3
-COMPANIES: Final = SYMBOLS[:12]
-RATE: Final = 12.0
+COMPANIES: Final = SYMBOLS[:8]
+RATE: Final = 8.0
 """Quotes a second where nobody says: in a window of the meters one of each company, so that windows are alike."""
 DELIVERY_BYTES: Final = 250
 """About what a quote takes on its way to a subscriber."""
@@ -39,25 +39,24 @@ TRIALS: Final = 2_400
 WINDOW_S: Final = 1.0
 AFTER_WINDOWS: Final = 5
 """How many windows of the meters are told of at the end: their mean."""
-SETTLE_S: Final = 40.0
-"""How long after the last quote deliveries are waited for: an overloaded broker may still have many to send."""
 PERIODS: Final = {
     "mode": "on",
     "window_s": WINDOW_S,
     "local_pie_s": 1.0,
     "global_pie_s": 2.0,
-    "local_detect_min_s": 3.0,
-    "local_detect_max_s": 5.0,
+    "local_detect_min_s": 2.0,
+    "local_detect_max_s": 4.0,
     "global_detect_min_s": 8.0,
     "global_detect_max_s": 12.0,
     "stabilise_s": 3.0,
     "stabilise_share": 0.2,
-    "press_samples": 24,
+    "move_timeout_s": 10.0,
+    "press_samples": 16,
     "press_timeout_s": 5.0,
     "rest_s": 15.0,
 }
 """Of the load agents: what they have in half minutes, in seconds. Windows are as much shorter, and their figures less
-steady: so more fluctuation counts as steady."""
+steady: so more fluctuation counts as steady. Clients have more time to move: a busy machine has to do it all."""
 
 
 @dataclass(slots=True)

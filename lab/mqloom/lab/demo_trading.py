@@ -4,11 +4,17 @@ What should have arrived is worked out by trying every quote against every subsc
 filter language, matchers and routes that are being shown.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber
+
+QUIET_S: Final = 10.0
+"""What has not come when nothing has come for so long counts as lost: a slow machine may have much to make up for."""
+SETTLE_S_MAX: Final = 300.0
+"""How long after the last quote deliveries are waited for at most."""
 
 
 class QuoteSource(Protocol):
@@ -104,6 +110,18 @@ class Trading:
                     wanted.add(number)
         self._tried = len(self.quotes)
         return self._wanted
+
+
+async def settled(trading: Trading) -> None:
+    """Return when everything has arrived, or nothing comes any more."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SETTLE_S_MAX
+    came, came_at = -1, loop.time()
+    while not trading.is_settled() and loop.time() < min(end, came_at + QUIET_S):
+        count = sum(subscriber.received.total() for subscriber in trading.subscribers)
+        if count != came:
+            came, came_at = count, loop.time()
+        await asyncio.sleep(0.05)
 
 
 def told(verdict: dict[str, object]) -> str:
