@@ -1,10 +1,12 @@
 """Storms in which load agents move clients: nothing is lost, nobody stays in a session, and a seed is a seed."""
 
+import pytest
 from msgspec.structs import replace
 
 from mqloom.core.load import BalanceState
 from mqloom.lab import checkers
 from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.shrink import shrink
 from mqloom.lab.storm import draw_plan, run_plan
 from mqloom.lab.traveller_model import TravellerModel
 from mqloom.lab.world import Options, World
@@ -31,8 +33,12 @@ def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
     assert world.balanced is not None
     parts = [agent.part for agent in world.balanced.agents.values()]
     assert all(part is not None and part.state is not BalanceState.BUSY for part in parts)
-    again, _ = run_plan(plan)
-    assert again == report
+
+
+@pytest.mark.full
+def test_a_seed_is_a_seed() -> None:
+    plan = draw_plan(SEED)
+    assert run_plan(plan)[0] == run_plan(plan)[0]
 
 
 def test_a_federation_with_a_key_is_balanced_too() -> None:
@@ -41,6 +47,12 @@ def test_a_federation_with_a_key_is_balanced_too() -> None:
     assert report.findings == []
     assert world.balanced is not None
     assert all(agent.part is not None and agent.part.load is not None for agent in world.balanced.agents.values())
+
+
+def test_a_run_that_fails_without_agents_too_is_told_without_them() -> None:
+    plan = draw_plan(SEED)
+    assert not shrink(plan, lambda candidate: True, tries_max=3).is_balanced
+    assert shrink(plan, lambda candidate: candidate.is_balanced, tries_max=20).is_balanced
 
 
 def test_without_agents_nobody_measures() -> None:

@@ -35,6 +35,9 @@ def shrink(plan: Plan, fails: Fails, tries_max: int = TRIES_MAX) -> Plan:
     ask = _Budget(fails, tries_max)
     while ask.left:
         before = plan
+        calmer = structs.replace(plan, is_balanced=False)
+        if plan.is_balanced and ask(calmer):
+            plan = calmer
         for part in PARTS:
             plan = _without(plan, part, ask)
         if plan == before:

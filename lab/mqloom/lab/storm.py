@@ -412,6 +412,8 @@ def explain(
     report, world = run_plan(plan, Options(traced=True))
     tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken)}")
     tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {_counted(len(plan.subscribers), 'subscriber')},")
+    if plan.is_balanced:
+        tell("  load agents,")
     publications = _counted(len(plan.publications), "publication")
     tell(f"  {publications}, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
     for finding in report.findings:
