@@ -18,7 +18,7 @@ need not move at all. There it is what brokers send.
 Nothing lost or repeated: every publication is followed to every subscriber that was established when it was published,
 and a copy from a second broker counts as repeated unless the subscriber was being moved, and so knew of both.
 
-`--quick` is the simulation alone, 3,000 s long, with the change at 1,900 s; no session in the last 300 s.
+`--quick` is the simulation alone, 3,800 s long, with the change at 2,300 s; no session in the last 300 s.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from mqloom.lab.padres_outcome import METRICS, SETTLE_S, WINDOW_S, Outcome
 from mqloom.lab.padres_play import play
 from mqloom.lab.padres_setups import HETEROGENEOUS, HOMOGENEOUS, SIMULATION, Setup
 
-QUICK: Final = replace(SIMULATION, change_at=1_900.0, length_s=3_000.0)
+QUICK: Final = replace(SIMULATION, change_at=2_300.0, length_s=3_800.0)
 QUIET_S, QUICK_QUIET_S = 1_000.0, 300.0
 TRIGGER: Final = 0.1
 SENT_S: Final = 300.0
