@@ -105,3 +105,11 @@ class OrderError(RemoteError):
         self.reason = reason
         self.problem = problem
         super().__init__(f"not obeyed ({reason}): {problem}")
+
+
+class TelemetryError(RemoteError):
+    """Bytes that were taken for telemetry and are none."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"telemetry refused: {problem}")

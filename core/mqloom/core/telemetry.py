@@ -1,0 +1,251 @@
+"""What gateways report: typed records, and the batches in which they travel and are kept.
+
+A record is one observation at one time. Fields are only ever added, at the end and with a default, so a reader of any
+version reads the records of any other: what it does not know it leaves out, what is missing has the default. A record
+whose meaning changes gets another tag. `VERSION` counts both, and stands in every batch, for people and for schemas.
+
+A batch is of one start of one gateway (its epoch) and has records of consecutive numbers. Its header alone tells the
+collector what it needs; records are decoded only where they are read.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from mqloom.core.errors import TelemetryError
+from mqloom.core.ids import GatewayName, Number
+
+VERSION: Final = 1
+
+BATCH_RECORDS_MAX: Final = 4_096
+BATCH_BYTES_MAX: Final = 1024 * 1024
+TEXT_MAX: Final = 4_096
+
+_Text = Annotated[str, Meta(max_length=TEXT_MAX)]
+
+
+class LoadRecord(Struct, frozen=True, array_like=True, tag="load", gc=False):
+    """The load of a broker and its gateway in one window."""
+
+    at: float
+    window_s: float
+    input_ratio: float
+    delay_s: float
+    output_ratio: float
+    cpu_ratio: float
+    memory_ratio: float
+    input_rate: float
+    output_bytes_s: float
+    output_bytes_s_max: float
+    subscriptions: int
+    clients: int = 0
+
+
+class BrokerRecord(Struct, frozen=True, array_like=True, tag="broker", gc=False):
+    """One of the broker's own figures, by the name that the broker gives it (`$SYS`)."""
+
+    at: float
+    name: _Text
+    value: float
+
+
+class LinkRecord(Struct, frozen=True, array_like=True, tag="link", gc=False):
+    """The traffic of one link since the record before."""
+
+    at: float
+    window_s: float
+    peer: GatewayName
+    kind: Literal["primary", "soft", "candidate"]
+    is_up: bool
+    sent: int
+    """Publications that went out on it."""
+    pure_forwards: int
+    """Of those, how many nobody at the other end wanted itself."""
+    sent_bytes: int
+    gain: float = 0.0
+    distance: int = 1
+
+
+class GroupRecord(Struct, frozen=True, array_like=True, tag="group", gc=False):
+    """The traffic of one group of subscribers that want the same, since the record before."""
+
+    at: float
+    window_s: float
+    topics: _Text
+    where: _Text
+    subscribers: int
+    publications: int
+    """Publications that matched; each went to every subscriber of the group."""
+    payload_bytes: int
+
+
+class ServiceRecord(Struct, frozen=True, array_like=True, tag="service", gc=False):
+    """What a publication has cost, with so many subscriptions in the matching engine."""
+
+    at: float
+    subscriptions: int
+    service_s: float
+    publications: int
+
+
+class MigrationRecord(Struct, frozen=True, array_like=True, tag="migration", gc=False):
+    """One balancing session that moved clients: what was predicted for both brokers, and what came."""
+
+    at: float
+    session: _Text
+    metric: Literal["input", "match", "output"]
+    partner: GatewayName
+    asked: int
+    moved: int
+    predicted_input: float
+    predicted_delay_s: float
+    predicted_output: float
+    observed_input: float
+    observed_delay_s: float
+    observed_output: float
+    is_offloading: bool = True
+    """Whether these are the figures of the side that gave, not of the one that took."""
+
+
+class RefusalRecord(Struct, frozen=True, array_like=True, tag="refusal", gc=False):
+    """What was refused or dropped since the record before, by counter and reason."""
+
+    at: float
+    counter: _Text
+    reason: _Text
+    amount: int
+
+
+class ConfigurationRecord(Struct, frozen=True, array_like=True, tag="configuration", gc=False):
+    """The configuration has changed: what, from what, to what."""
+
+    at: float
+    what: _Text
+    before: _Text
+    after: _Text
+
+
+class DroppedRecord(Struct, frozen=True, array_like=True, tag="dropped", gc=False):
+    """Telemetry itself was dropped: so many records, from this number on. Their numbers are given to no others."""
+
+    at: float
+    first: int
+    amount: int
+
+
+Record = (
+    LoadRecord
+    | BrokerRecord
+    | LinkRecord
+    | GroupRecord
+    | ServiceRecord
+    | MigrationRecord
+    | RefusalRecord
+    | ConfigurationRecord
+    | DroppedRecord
+)
+
+KINDS: Final[dict[str, type[Struct]]] = {
+    "load": LoadRecord,
+    "broker": BrokerRecord,
+    "link": LinkRecord,
+    "group": GroupRecord,
+    "service": ServiceRecord,
+    "migration": MigrationRecord,
+    "refusal": RefusalRecord,
+    "configuration": ConfigurationRecord,
+    "dropped": DroppedRecord,
+}
+
+
+class BatchHeader(Struct, frozen=True, array_like=True, gc=False):
+    """Whose records a batch has, and which."""
+
+    version: Annotated[int, Meta(ge=1)]
+    gateway: GatewayName
+    epoch: Number
+    first: Number
+    """The number of its first record; a gateway counts from 1 at each start."""
+    count: Annotated[int, Meta(ge=1, le=BATCH_RECORDS_MAX)]
+
+
+class Batch(Struct, frozen=True, array_like=True, gc=False):
+    """Records of one gateway, still encoded."""
+
+    header: BatchHeader
+    body: Raw
+    """A msgpack array of records, of which those of unknown kinds are left out when it is read."""
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_batch_decoder: Final = msgspec.msgpack.Decoder(Batch)
+_records_decoder: Final = msgspec.msgpack.Decoder(list[Record])
+_raws_decoder: Final = msgspec.msgpack.Decoder(list[Raw])
+_record_decoder: Final = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    """Return one record's msgpack."""
+    return _encoder.encode(record)
+
+
+def encode_batch(header: BatchHeader, records: list[bytes]) -> bytes:
+    """Return a batch of encoded records, of which there are as many as the header says."""
+    assert header.count == len(records)
+    count = len(records)
+    head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")  # a msgpack array of so many
+    return _encoder.encode(Batch(header, Raw(b"".join([head, *records]))))
+
+
+def decode_batch(data: bytes) -> Batch:
+    """Return the batch in `data`, its records still encoded; raises TelemetryError."""
+    if len(data) > BATCH_BYTES_MAX:
+        raise TelemetryError(f"a batch of {len(data)} bytes; {BATCH_BYTES_MAX} are allowed")
+    try:
+        return _batch_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TelemetryError(f"no batch of telemetry: {error}") from None
+
+
+def decode_records(batch: Batch) -> list[tuple[int, Record]]:
+    """Return the records of a batch with their numbers, without those of kinds that we do not know.
+
+    Raises TelemetryError if they are not what the header says, or a known kind is malformed.
+    """
+    try:
+        found: list[tuple[int, Record]] = list(enumerate(_records_decoder.decode(batch.body), batch.header.first))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = _decode_one_by_one(batch)
+    else:
+        _check_count(batch, len(found))
+    return found
+
+
+def _decode_one_by_one(batch: Batch) -> list[tuple[int, Record]]:
+    try:
+        raws = _raws_decoder.decode(batch.body)
+    except msgspec.DecodeError as error:
+        raise TelemetryError(f"the records of a batch of {batch.header.gateway} cannot be read: {error}") from None
+    _check_count(batch, len(raws))
+    found: list[tuple[int, Record]] = []
+    for number, raw in enumerate(raws, batch.header.first):
+        try:
+            found.append((number, _record_decoder.decode(raw)))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if _is_known(raw):
+                raise TelemetryError(f"record {number} of {batch.header.gateway} is malformed: {error}") from None
+    return found
+
+
+def _check_count(batch: Batch, found: int) -> None:
+    if found != batch.header.count:
+        raise TelemetryError(f"a batch of {batch.header.gateway} says {batch.header.count} records and has {found}")
+
+
+def _is_known(raw: Raw) -> bool:
+    try:
+        fields = msgspec.msgpack.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return not (isinstance(fields, list) and fields and isinstance(fields[0], str)) or fields[0] in KINDS

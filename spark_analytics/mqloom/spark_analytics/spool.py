@@ -1,0 +1,326 @@
+"""The spool: telemetry on disk, append-only, read by position while it is written.
+
+Theory of operation. A spool is a folder of segments, each named after the position of its first record; positions count
+records from 0 and never come twice. A segment is a run of frames; a frame has a header (length of the rest, number of
+records, checksum) and a batch of records. Nothing counts before the marker says so: the file `end` has the position and
+the size up to which the last segment is valid. The writer appends, has the disk take it (fdatasync), and then puts a
+new marker in place (rename). After a crash it cuts off what the marker does not cover, and so nobody ever reads what
+could still vanish. Only the writer deletes segments, the oldest first; `begin` in the marker tells from where on there
+are records left.
+
+Positions in between frames are not handed out: ranges begin and end where frames do.
+"""
+
+import os
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from mqloom.core.errors import LocalError
+
+FRAME_HEADER: Final = 12
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+"""A segment that has become this large is followed by another."""
+
+MARKER: Final = "end"
+_SUFFIX: Final = ".segment"
+_MAGIC: Final = b"MQLSPOOL1\n"
+
+
+class SpoolError(LocalError):
+    """A spool, or a part of it, cannot be read or written: which file, where in it, and what to do."""
+
+
+class Marker(Struct, frozen=True, kw_only=True):
+    """What counts of a spool."""
+
+    version: int = 1
+    begin: int = 0
+    """The position of the first record that is left."""
+    end: int = 0
+    """The position of the next record."""
+    segment: str = ""
+    size: int = 0
+    """How many bytes of the last segment count."""
+    gateways: dict[str, tuple[int, int]] = {}
+    """Of each gateway the epoch and the last number that is here: what comes again is dropped."""
+
+
+class Frame(NamedTuple):
+    """One batch in the spool."""
+
+    position: int
+    records: int
+    data: bytes
+
+
+_marker_decoder: Final = msgspec.json.Decoder(Marker)
+
+
+def segment_name(position: int) -> str:
+    """Return the name of the segment that begins at a position."""
+    return f"{position:020d}{_SUFFIX}"
+
+
+def segments_of(folder: Path) -> list[tuple[int, Path]]:
+    """Return the segments by the positions they begin with; other files are left alone."""
+    found = []
+    for path in folder.glob(f"*{_SUFFIX}"):
+        stem = path.name.removesuffix(_SUFFIX)
+        if stem.isdecimal():
+            found.append((int(stem), path))
+    return sorted(found)
+
+
+def read_marker(folder: Path) -> Marker:
+    """Return what counts of the spool; raises SpoolError if that cannot be told."""
+    path = folder / MARKER
+    try:
+        return _marker_decoder.decode(path.read_bytes())
+    except FileNotFoundError:
+        hint = "is it the folder that `mqloom collect` writes?"
+        raise SpoolError(f"{folder} is no spool: there is no file {MARKER!r} in it; {hint}") from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise SpoolError(f"{path}: the marker cannot be read: {error}") from None
+
+
+def encode_frame(count: int, data: bytes) -> bytes:
+    """Return a frame with its header."""
+    assert len(data) <= FRAME_BYTES_MAX
+    checksum = zlib.crc32(data)
+    return len(data).to_bytes(4, "big") + count.to_bytes(4, "big") + checksum.to_bytes(4, "big") + data
+
+
+def read_frames(path: Path, position: int, size: int | None = None, offset: int = 0) -> Iterator[Frame]:
+    """Yield the frames of a segment that begins at `position`, up to `size` bytes; from a frame at `offset` on.
+
+    Raises SpoolError with the file and the byte where it cannot be read; the frames before that have been yielded.
+    """
+    try:
+        with path.open("rb") as file:
+            if offset == 0:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    raise SpoolError(f"{path}: no segment of a spool: it does not begin with {_MAGIC!r}")
+                offset = len(_MAGIC)
+            else:
+                file.seek(offset)
+            size = os.fstat(file.fileno()).st_size if size is None else size
+            while offset < size:
+                header = file.read(FRAME_HEADER)
+                length, count, checksum = (int.from_bytes(header[at : at + 4], "big") for at in (0, 4, 8))
+                if len(header) < FRAME_HEADER or length > FRAME_BYTES_MAX or offset + FRAME_HEADER + length > size:
+                    raise SpoolError(f"{path}: at byte {offset} there should be a frame, and there is none")
+                data = file.read(length)
+                if len(data) < length or zlib.crc32(data) != checksum:
+                    raise SpoolError(f"{path}: the frame at byte {offset} is damaged")
+                yield Frame(position, count, data)
+                position += count
+                offset += FRAME_HEADER + length
+    except OSError as error:
+        raise SpoolError(f"{path}: {error.strerror}") from None
+
+
+class SpoolWriter:
+    """The one writer of a spool. Raises SpoolError if the disk does not take something: what was not committed is lost.
+
+    After such an error the writer is as after a crash: `recover` cuts off what does not count.
+    """
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self._segment_bytes = segment_bytes
+        self._file: int | None = None
+        self._pending: list[bytes] = []
+        self.marker = Marker()
+        self._new = Marker()
+        self.recover()
+
+    def recover(self) -> None:
+        """Go back to what counts: cut off what is behind the marker, forget what was not committed."""
+        self.close()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if (self.folder / MARKER).exists():
+                self.marker = read_marker(self.folder)
+            elif segments_of(self.folder):
+                raise SpoolError(
+                    f"{self.folder}: there are segments, and no {MARKER!r}: restore it, or empty the folder"
+                )
+            for position, path in segments_of(self.folder):
+                if position >= self.marker.end and path.name != self.marker.segment:
+                    path.unlink()  # begun, and never counted
+            if self.marker.segment:
+                path = self.folder / self.marker.segment
+                if not path.exists() or path.stat().st_size < self.marker.size:
+                    raise SpoolError(f"{path}: it is shorter than {self.marker.size} bytes, which count: restore it")
+                os.truncate(path, self.marker.size)
+        except OSError as error:
+            raise SpoolError(f"{self.folder}: {error.strerror}") from None
+        self._new, self._pending = self.marker, []
+
+    def append(self, count: int, data: bytes, gateway: str = "", epoch: int = 0, last: int = 0) -> None:
+        """Add a batch of so many records; it counts after `commit`."""
+        self._pending.append(encode_frame(count, data))
+        gateways = self._new.gateways
+        if gateway:
+            if gateways is self.marker.gateways:
+                gateways = dict(gateways)
+            gateways[gateway] = (epoch, last)
+        self._new = msgspec.structs.replace(self._new, end=self._new.end + count, gateways=gateways)
+
+    @property
+    def pending_bytes(self) -> int:
+        """What waits for `commit`."""
+        return sum(map(len, self._pending))
+
+    def known(self, gateway: str) -> tuple[int, int]:
+        """Return the epoch and the last number of a gateway, what waits included; (0, 0) if there is nothing of it."""
+        return self._new.gateways.get(gateway, (0, 0))
+
+    def commit(self) -> int:
+        """Have the disk take what was appended, and let it count; return the position of the next record."""
+        if not self._pending:
+            return self.marker.end
+        try:
+            if not self.marker.segment or self._new.size >= self._segment_bytes:
+                self._begin_segment()
+            elif self._file is None:
+                self._file = os.open(self.folder / self.marker.segment, os.O_WRONLY | os.O_APPEND)
+            assert self._file is not None
+            data = memoryview(b"".join(self._pending))
+            size = self._new.size + len(data)
+            while data:
+                data = data[os.write(self._file, data) :]
+            os.fdatasync(self._file)
+            self._put_marker(msgspec.structs.replace(self._new, size=size))
+        except OSError as error:
+            raise SpoolError(f"{self.folder}: {error.strerror}: what was not committed is lost") from None
+        self._pending = []
+        return self.marker.end
+
+    def _begin_segment(self) -> None:
+        self.close()
+        name = segment_name(self.marker.end)
+        self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        os.write(self._file, _MAGIC)
+        _sync_folder(self.folder)
+        self._new = msgspec.structs.replace(self._new, segment=name, size=len(_MAGIC))
+
+    def _put_marker(self, marker: Marker) -> None:
+        path = self.folder / f"{MARKER}.new"
+        with path.open("wb") as file:
+            file.write(msgspec.json.encode(marker))
+            file.flush()
+            os.fdatasync(file.fileno())
+        os.replace(path, self.folder / MARKER)
+        _sync_folder(self.folder)
+        self.marker = self._new = marker
+
+    def drop_before(self, position: int) -> int:
+        """Delete whole segments that end at or before a position, never the last; return where what is left begins.
+
+        The marker goes first: what it no longer names may vanish.
+        """
+        segments = segments_of(self.folder)
+        going = [path for (_, path), (following, _) in pairwise(segments) if following <= position]
+        if going:
+            try:
+                self._put_marker_only(begin=segments[len(going)][0])
+                for path in going:
+                    path.unlink()
+            except OSError as error:
+                raise SpoolError(f"{self.folder}: {error.strerror}: segments stay that should have gone") from None
+        return self.marker.begin
+
+    def _put_marker_only(self, begin: int) -> None:
+        pending, new = self._pending, self._new
+        self._put_marker(msgspec.structs.replace(self.marker, begin=begin))
+        self._pending, self._new = pending, msgspec.structs.replace(new, begin=begin)
+
+    def close(self) -> None:
+        """Let go of the file; what was not committed stays uncommitted."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class SpoolReader:
+    """Reads a spool by position, while it is written or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._index: dict[str, list[tuple[int, int]]] = {}  # by segment: positions of frames, and their offsets
+
+    def bounds(self) -> tuple[int, int]:
+        """Return from which position on there are records, and that of the next one."""
+        marker = read_marker(self.folder)
+        return marker.begin, marker.end
+
+    def frames(self, begin: int, end: int) -> Iterator[Frame]:
+        """Yield the frames of a range of positions, which begins and ends where frames do.
+
+        Raises SpoolError if part of it is gone, or damaged.
+        """
+        marker = read_marker(self.folder)
+        if begin < marker.begin:
+            text = f"positions {begin} to {min(end, marker.begin)} are gone: they were older than what is kept"
+            raise SpoolError(f"{self.folder}: {text}")
+        end = min(end, marker.end)
+        for position, following, path, size in self._segments(marker):
+            if following <= begin or position >= end:
+                continue
+            start, offset = self._frame_at(path, position, begin)
+            for frame in read_frames(path, start, size, offset):
+                self._note(path, frame, offset)
+                offset = (offset or len(_MAGIC)) + FRAME_HEADER + len(frame.data)
+                if frame.position >= end:
+                    break
+                if frame.position >= begin:
+                    yield frame
+
+    def boundary(self, begin: int, records: int) -> int:
+        """Return where a range from `begin` of about so many records ends: at most so many, but one frame at least."""
+        end = begin
+        for frame in self.frames(begin, self.bounds()[1]):
+            if end > begin and frame.position + frame.records - begin > records:
+                break
+            end = frame.position + frame.records
+            if end - begin >= records:
+                break
+        return end
+
+    def _segments(self, marker: Marker) -> list[tuple[int, int, Path, int | None]]:
+        found = segments_of(self.folder)
+        ends = [position for position, _ in found[1:]] + [marker.end]
+        return [
+            (position, following, path, marker.size if path.name == marker.segment else None)
+            for (position, path), following in zip(found, ends, strict=True)
+            if position < marker.end
+        ]
+
+    def _frame_at(self, path: Path, position: int, begin: int) -> tuple[int, int]:
+        index = self._index.get(path.name)
+        if not index or begin <= position:
+            return position, 0
+        at = bisect_right(index, (begin, 1 << 62)) - 1
+        return index[at] if at >= 0 else (position, 0)
+
+    def _note(self, path: Path, frame: Frame, offset: int) -> None:
+        index = self._index.setdefault(path.name, [])
+        if not index or frame.position >= index[-1][0] + 10_000:  # every ten thousandth record is enough
+            index.append((frame.position, offset or len(_MAGIC)))
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,195 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqloom.spark_analytics.spool import MARKER, SpoolError, SpoolReader, SpoolWriter, read_frames, segments_of
+
+
+def fill(writer: SpoolWriter, numbers: Iterator[int], batches: int) -> list[tuple[int, bytes]]:
+    added = []
+    for _ in range(batches):
+        number = next(numbers)
+        count, data = number % 5 + 1, f"batch {number}".encode()
+        writer.append(count, data)
+        added.append((count, data))
+    return added
+
+
+def held(folder: Path, begin: int | None = None) -> list[tuple[int, bytes]]:
+    reader = SpoolReader(folder)
+    first, end = reader.bounds()
+    return [(frame.records, frame.data) for frame in reader.frames(first if begin is None else begin, end)]
+
+
+def test_nothing_counts_before_it_is_committed(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(3, b"one")
+    writer.commit()
+    writer.append(2, b"two")
+    assert SpoolReader(tmp_path).bounds() == (0, 3)
+    assert held(tmp_path) == [(3, b"one")]
+
+
+def test_what_a_crash_left_behind_the_marker_is_cut_off(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(3, b"one")
+    writer.commit()
+    [(_, path)] = segments_of(tmp_path)
+    with path.open("ab") as file:
+        file.write(b"half a frame")
+    (tmp_path / "00000000000000000003.segment").write_bytes(b"begun")
+    again = SpoolWriter(tmp_path)
+    again.append(1, b"two")
+    again.commit()
+    assert held(tmp_path) == [(3, b"one"), (1, b"two")]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    steps=st.lists(st.sampled_from(["add", "commit", "crash", "drop"]), max_size=40),
+    segment_bytes=st.sampled_from([50, 200, 100_000]),
+)
+def test_a_spool_is_the_list_of_what_was_committed(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], segment_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("spool")
+    writer, numbers = SpoolWriter(folder, segment_bytes), iter(range(10_000))
+    committed: list[tuple[int, bytes]] = []
+    pending: list[tuple[int, bytes]] = []
+    for step in steps:
+        if step == "add":
+            pending += fill(writer, numbers, 2)
+        elif step == "commit":
+            writer.commit()
+            committed, pending = committed + pending, []
+        elif step == "crash":
+            writer.close()
+            writer, pending = SpoolWriter(folder, segment_bytes), []
+        else:
+            writer.drop_before(writer.marker.end // 2)
+    if not (folder / MARKER).exists():
+        assert committed == []
+        return
+    begin, end = SpoolReader(folder).bounds()
+    assert end == sum(count for count, _ in committed)
+    found = held(folder)
+    assert found == committed[len(committed) - len(found) :]
+    assert sum(count for count, _ in found) == end - begin
+    assert begin <= end // 2
+
+
+def test_a_range_is_read_from_the_middle_again_and_again(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=100_000)
+    for number in range(300):
+        writer.append(100, b"%d" % number)
+    writer.commit()
+    reader = SpoolReader(tmp_path)
+    for _ in range(2):
+        assert [frame.data for frame in reader.frames(25_000, 25_300)] == [b"250", b"251", b"252"]
+        assert [frame.position for frame in reader.frames(0, 200)] == [0, 100]
+
+
+def test_a_range_of_so_many_records_ends_where_a_frame_does_and_has_one_at_least(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    for _ in range(3):
+        writer.append(100, b"x")
+    writer.commit()
+    reader = SpoolReader(tmp_path)
+    assert reader.boundary(0, 250) == 200
+    assert reader.boundary(0, 200) == 200
+    assert reader.boundary(100, 1) == 200
+    assert reader.boundary(300, 10) == 300
+
+
+def test_what_is_older_than_what_is_kept_is_an_error_that_says_so(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=10)
+    for _ in range(3):
+        writer.append(100, b"x")
+        writer.commit()
+    assert writer.drop_before(250) == 200
+    with pytest.raises(SpoolError, match="positions 0 to 200 are gone"):
+        list(SpoolReader(tmp_path).frames(0, 300))
+
+
+def test_the_last_segment_is_never_dropped(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=10)
+    writer.append(1, b"x")
+    writer.commit()
+    assert writer.drop_before(1_000) == 0
+    assert held(tmp_path) == [(1, b"x")]
+
+
+def test_what_a_gateway_has_sent_last_is_known_again_after_a_start(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(3, b"x", gateway="north", epoch=5, last=30)
+    assert writer.known("north") == (5, 30)
+    writer.commit()
+    writer.append(1, b"y", gateway="north", epoch=5, last=31)
+    assert SpoolWriter(tmp_path).known("north") == (5, 30)
+    assert SpoolWriter(tmp_path).known("south") == (0, 0)
+
+
+def test_a_damaged_frame_is_an_error_with_file_and_byte_and_what_is_before_it_is_read(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    for data in (b"good", b"evil"):
+        writer.append(1, data)
+    writer.commit()
+    [(_, path)] = segments_of(tmp_path)
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    frames = read_frames(path, 0)
+    assert next(frames).data == b"good"
+    with pytest.raises(SpoolError, match=rf"{path.name}: the frame at byte 26 is damaged"):
+        next(frames)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "does not begin with"),
+        (b"PK\x03\x04 something else", "does not begin with"),
+        (b"MQLSPOOL1\n\x00\x00", "at byte 10 there should be a frame"),
+    ],
+)
+def test_foreign_and_cut_files_are_errors_that_name_the_file(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "00000000000000000000.segment"
+    path.write_bytes(content)
+    with pytest.raises(SpoolError, match=problem):
+        list(read_frames(path, 0))
+
+
+def test_a_folder_without_a_marker_is_no_spool(tmp_path: Path) -> None:
+    with pytest.raises(SpoolError, match="is no spool: there is no file 'end' in it"):
+        SpoolReader(tmp_path).bounds()
+
+
+def test_segments_without_a_marker_are_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000000.segment").write_bytes(b"precious")
+    with pytest.raises(SpoolError, match="restore it, or empty the folder"):
+        SpoolWriter(tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix" or not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error_and_what_counted_before_still_counts(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(1, b"before")
+    writer.commit()
+    writer.close()
+    [(_, path)] = segments_of(tmp_path)
+    kept = path.read_bytes()
+    path.unlink()
+    path.symlink_to("/dev/full")
+    writer.append(1, b"after")
+    with pytest.raises(SpoolError, match="No space left on device"):
+        writer.commit()
+    path.unlink()
+    path.write_bytes(kept)
+    writer.recover()
+    writer.append(1, b"later")
+    writer.commit()
+    assert held(tmp_path) == [(1, b"before"), (1, b"later")]
