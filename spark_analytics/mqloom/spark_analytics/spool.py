@@ -127,6 +127,25 @@ def read_frames(path: Path, position: int, size: int | None = None, offset: int 
         raise SpoolError(f"{path}: {error.strerror}") from None
 
 
+def _scan(path: Path, position: int, size: int | None, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield position and number of records of each frame; their content is not looked at. Raises SpoolError."""
+    offset = offset or len(_MAGIC)
+    try:
+        with path.open("rb", buffering=0) as file:
+            handle = file.fileno()
+            size = os.fstat(handle).st_size if size is None else size
+            while offset < size:
+                header = os.pread(handle, FRAME_HEADER, offset)
+                length, count = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
+                if len(header) < FRAME_HEADER or offset + FRAME_HEADER + length > size:
+                    raise SpoolError(f"{path}: at byte {offset} there should be a frame, and there is none")
+                yield position, count
+                position += count
+                offset += FRAME_HEADER + length
+    except OSError as error:
+        raise SpoolError(f"{path}: {error.strerror}") from None
+
+
 class SpoolWriter:
     """The one writer of a spool. Raises SpoolError if the disk does not take something: what was not committed is lost.
 
@@ -164,6 +183,14 @@ class SpoolWriter:
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}") from None
         self._new, self._pending = self.marker, []
+
+    def ensure(self) -> None:
+        """Make the folder a spool, if it is not yet one: so readers may come before the first record."""
+        if not (self.folder / MARKER).exists():
+            try:
+                self._put_marker(self.marker)
+            except OSError as error:
+                raise SpoolError(f"{self.folder}: {error.strerror}") from None
 
     def append(self, count: int, data: bytes, gateway: str = "", epoch: int = 0, last: int = 0) -> None:
         """Add a batch of so many records; it counts after `commit`."""
@@ -286,14 +313,23 @@ class SpoolReader:
                     yield frame
 
     def boundary(self, begin: int, records: int) -> int:
-        """Return where a range from `begin` of about so many records ends: at most so many, but one frame at least."""
-        end = begin
-        for frame in self.frames(begin, self.bounds()[1]):
-            if end > begin and frame.position + frame.records - begin > records:
-                break
-            end = frame.position + frame.records
-            if end - begin >= records:
-                break
+        """Return where a range from `begin` of about so many records ends: at most so many, but one frame at least.
+
+        Only the headers of frames are read.
+        """
+        marker, end = read_marker(self.folder), begin
+        for position, following, path, size in self._segments(marker):
+            if following <= begin:
+                continue
+            start, offset = self._frame_at(path, position, begin)
+            for at, count in _scan(path, start, size, offset):
+                if at + count <= begin:
+                    continue
+                if end > begin and at + count - begin > records:
+                    return end
+                end = at + count
+                if end - begin >= records:
+                    return end
         return end
 
     def _segments(self, marker: Marker) -> list[tuple[int, int, Path, int | None]]:

@@ -1,0 +1,67 @@
+"""ZeroMQ sockets between gateways, the collector and its readers: bounded, and encrypted where there is a key.
+
+With a telemetry key both ends prove themselves by CURVE (`mqloom.core.telemetry_keys`).
+"""
+
+from typing import Final
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from mqloom.core.telemetry_keys import Curve
+
+HIGH_WATER: Final = 1_000
+"""Messages that a socket queues in either direction; past that it takes no more."""
+
+MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A longer message ends the connection of whoever sent it."""
+
+
+def listen(context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None) -> "zmq.Socket[bytes]":
+    """Return a ROUTER that listens; raises zmq.ZMQError. With keys, an authenticator must run (`authenticate`)."""
+    socket = context.socket(zmq.ROUTER)
+    _bound(socket)
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 0)
+    if curve is not None:
+        socket.curve_server = True
+        socket.curve_publickey, socket.curve_secretkey = curve.public, curve.secret
+        socket.zap_domain = b"mqloom"
+    socket.bind(address)
+    return socket
+
+
+def connect(context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None) -> "zmq.Socket[bytes]":
+    """Return a DEALER that connects, now or whenever somebody listens there; raises zmq.ZMQError for a bad address."""
+    socket = context.socket(zmq.DEALER)
+    _bound(socket)
+    if curve is not None:
+        socket.curve_publickey, socket.curve_secretkey = curve.public, curve.secret
+        socket.curve_serverkey = curve.other
+    socket.connect(address)
+    return socket
+
+
+def _bound(socket: "zmq.Socket[bytes]") -> None:
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
+    socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
+    socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+
+
+def authenticate(context: "zmq.Context[zmq.Socket[bytes]]", curve: Curve) -> ThreadAuthenticator:
+    """Let only the other end's key in; `stop` it at the end."""
+    authenticator = ThreadAuthenticator(context)
+    authenticator.start()
+    authenticator.configure_curve_callback("mqloom", _OneKey(curve.other))
+    return authenticator
+
+
+class _OneKey:
+    """Whom to let in."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Say whether this is the key."""
+        return domain == "mqloom" and key == self._key

@@ -1,0 +1,114 @@
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from mqloom.core.errors import LocalError
+from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import ServiceRecord, decode_batch
+from mqloom.core.telemetry_keys import Curve, collector_curve, peer_curve
+from mqloom.core.telemetry_outbox import TelemetryOutbox, decode_kept
+from mqloom.spark_analytics.asking import Asking
+from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
+from mqloom.spark_analytics.ranges import LocalRanges, RangeError
+from mqloom.spark_analytics.sockets import connect
+
+SECRET = bytes(32)
+
+
+@contextmanager
+def running(folder: Path, curve: Curve | None = None) -> Iterator[CollectServer]:
+    told: list[str] = []
+    plan = CollectPlan(spool=folder, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*", curve=curve)
+    server = CollectServer(plan, told.append)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(timeout=20)
+        server.close()
+        assert not thread.is_alive()
+
+
+def send(server: CollectServer, records: int, curve: Curve | None = None, wait_s: float = 20.0) -> TelemetryOutbox:
+    """Send records as a gateway does, until all are kept or time is up."""
+    box = TelemetryOutbox(GatewayId("north"), 1, time.time)
+    for number in range(records):
+        box.offer(ServiceRecord(1.0, number, 0.001, 1), time.monotonic())
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    socket = connect(context, server.addresses[0], curve)
+    until = time.monotonic() + wait_s
+    try:
+        while box.kept < records and time.monotonic() < until:
+            for data in box.due(time.monotonic(), all_of_it=True):
+                socket.send(data)
+            if socket.poll(50):
+                box.confirmed(decode_kept(socket.recv()))
+    finally:
+        context.destroy(linger=0)
+    return box
+
+
+def test_what_gateways_send_is_on_disk_when_they_are_answered_and_readers_get_it(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        assert send(server, 10_000).kept == 10_000
+        asking = Asking(server.addresses[1])
+        ranges = asking.ranges()
+        assert ranges.bounds() == (0, 10_000)
+        assert ranges.boundary(0, 5_000) == 4_096
+        read = sum(decode_batch(frame.data).header.count for frame in ranges.frames(0, 10_000))
+        asking.close()
+    assert read == 10_000
+    assert LocalRanges(tmp_path).bounds() == (0, 10_000)
+
+
+def test_with_a_key_both_ends_prove_themselves(tmp_path: Path) -> None:
+    with running(tmp_path, collector_curve(SECRET)) as server:
+        assert send(server, 10, peer_curve(SECRET)).kept == 10
+        asking = Asking(server.addresses[1], peer_curve(SECRET))
+        assert asking.ranges().bounds() == (0, 10)
+        asking.close()
+
+
+STRANGERS = {"no key": None, "a wrong key": peer_curve(b"another secret of somebody else's")}
+
+
+@pytest.mark.parametrize("curve", STRANGERS.values(), ids=STRANGERS)
+def test_whoever_does_not_have_the_key_neither_sends_nor_reads(tmp_path: Path, curve: Curve | None) -> None:
+    with running(tmp_path, collector_curve(SECRET)) as server:
+        assert send(server, 10, curve, wait_s=1.0).kept == 0
+        asking = Asking(server.addresses[1], curve, answer_s=0.5, tries=1)
+        with pytest.raises(RangeError, match="with the same telemetry key"):
+            asking.ranges().bounds()
+        asking.close()
+    assert LocalRanges(tmp_path).bounds() == (0, 0)
+
+
+def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        for socket in [connect(context, address, None) for address in server.addresses]:
+            for _ in range(100):
+                socket.send_multipart([b"x" * 100, b"y", b"z"])
+                socket.send(b"\xff" * 100)
+            socket.close(linger=1_000)
+        assert send(server, 100).kept == 100
+        asking = Asking(server.addresses[1])
+        assert asking.ranges().bounds() == (0, 100)
+        asking.close()
+        assert server.collector.counts["records"] == 100
+        context.destroy(linger=0)
+
+
+def test_a_second_collector_at_the_same_place_is_told_so(tmp_path: Path) -> None:
+    with running(tmp_path / "one") as server:
+        intake, readers = server.addresses
+        plan = CollectPlan(spool=tmp_path / "two", listen=intake, serve=readers)
+        with pytest.raises(LocalError, match="is another collector running"):
+            CollectServer(plan, lambda _: None)
