@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto
 ONE, TWO = GatewayId("ONE"), GatewayId("TWO")
 LARGE = bytes(10 * 1024 * 1024)
 DELAY_S_MAX = 15.0
-"""How late a publication may come while all this goes on, on two cores on which much else runs: 5.1 s were seen there."""
+"""How late a publication may come while all this goes on, on two cores on which much else runs: 5.1 s were seen."""
 
 FEDERATION = """
 [federation]
