@@ -24,7 +24,8 @@ from mqloom.lab.demo_thread import free_ports, gateways_in_thread
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 HOST = "127.0.0.1"
 WAIT_S_MAX = 15.0
-BROKER = "listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"
+BROKER = "listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
+"""Thirty may be held unacknowledged: with Mosquitto's own bound of 20 nothing would come behind them."""
 FEDERATION = """
 [federation]
 name = "one"
