@@ -1,0 +1,80 @@
+"""Query telemetry with SQL: the tables are telemetry_load, telemetry_link, and so on for each kind of record."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Final, TextIO
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from mqloom.core.command_numbers import whole_number
+from mqloom.core.errors import LocalError
+from mqloom.spark_analytics.spark_options import add_place, add_session, session_of, tables_of
+
+ROWS_MAX: Final = 1_000_000
+ROWS: Final = 100
+QUERY_LINES_MAX: Final = 1_000
+"""Lines of one query at the prompt; more: refused."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument("query", nargs="?", help="one query; without it they are read, each up to its `;`")
+    add_place(parser)
+    add_session(parser)
+    parser.add_argument("--rows", type=whole_number(ROWS_MAX), default=ROWS, metavar="N", help="rows to show; 100")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer the query, or queries until the end of input."""
+    with session_of(arguments) as spark, tables_of(spark, arguments) as found:
+        for finding in found.findings:
+            print(f"left out: {finding.problem}", file=sys.stderr)  # noqa: T201 - a command's answer
+        if arguments.query is not None:
+            _answer(spark, arguments.query, arguments)
+            return 0
+        for query in queries(sys.stdin, sys.stderr if sys.stdin.isatty() else None):
+            try:
+                _answer(spark, query, arguments)
+            except LocalError as error:
+                print(error, file=sys.stderr)  # noqa: T201 - at a prompt one goes on
+    return 0
+
+
+def queries(lines: TextIO, prompt: TextIO | None) -> Iterator[str]:
+    """Yield what ends with `;`, and what is left at the end of input; raises LocalError for one without end."""
+    query: list[str] = []
+    while True:
+        if prompt is not None:
+            print("sql> " if not query else "...> ", end="", file=prompt, flush=True)
+        line = lines.readline()
+        query.append(line)
+        if len(query) > QUERY_LINES_MAX:
+            raise LocalError(f"a query of more than {QUERY_LINES_MAX} lines; is there a `;` missing?")
+        if not line or line.rstrip().endswith(";"):
+            text = "".join(query).strip().removesuffix(";").strip()
+            if text:
+                yield text
+            query = []
+        if not line:
+            return
+
+
+def _answer(spark: SparkSession, query: str, arguments: argparse.Namespace) -> None:
+    try:
+        _print(spark.sql(query).limit(arguments.rows), arguments)
+    except PySparkException as error:
+        raise LocalError(f"Spark cannot do that: {error.getMessage() or error}") from None
+
+
+def _print(answer: DataFrame, arguments: argparse.Namespace) -> None:
+    if arguments.format == "table":
+        answer.show(arguments.rows, truncate=False)
+        return
+    frame = answer.toPandas()
+    if arguments.format == "csv":
+        frame.to_csv(sys.stdout, index=False)
+    else:
+        frame.to_json(sys.stdout, orient="records", lines=True, date_format="iso")
