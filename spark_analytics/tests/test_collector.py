@@ -10,7 +10,8 @@ from mqloom.core.telemetry import DroppedRecord, ServiceRecord, decode_batch, de
 from mqloom.core.telemetry_outbox import Kept, TelemetryOutbox
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges
-from mqloom.spark_analytics.spool import SpoolError, SpoolWriter
+from mqloom.spark_analytics.segments import SpoolError
+from mqloom.spark_analytics.spool import SpoolWriter
 
 NORTH = GatewayId("north")
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqloom.spark_analytics.spool import MARKER, SpoolError, SpoolReader, SpoolWriter, read_frames, segments_of
+from mqloom.spark_analytics.segments import Frame, Gap, SpoolError
+from mqloom.spark_analytics.spool import MARKER, SpoolReader, SpoolWriter, segments_of
 
 
 def fill(writer: SpoolWriter, numbers: Iterator[int], batches: int) -> list[tuple[int, bytes]]:
@@ -133,34 +134,53 @@ def test_what_a_gateway_has_sent_last_is_known_again_after_a_start(tmp_path: Pat
     assert SpoolWriter(tmp_path).known("south") == (0, 0)
 
 
-def test_a_damaged_frame_is_an_error_with_file_and_byte_and_what_is_before_it_is_read(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path)
-    for data in (b"good", b"evil"):
-        writer.append(1, data)
-    writer.commit()
-    [(_, path)] = segments_of(tmp_path)
-    whole = bytearray(path.read_bytes())
-    whole[-1] ^= 1
-    path.write_bytes(whole)
-    frames = read_frames(path, 0)
-    assert next(frames).data == b"good"
-    with pytest.raises(SpoolError, match=rf"{path.name}: the frame at byte 26 is damaged"):
-        next(frames)
+def test_the_rest_of_a_spool_is_read_past_damage_and_what_is_lost_is_told(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=10)
+    for number in range(4):
+        writer.append(100, b"batch %d" % number)
+        writer.commit()
+    paths = [path for _, path in segments_of(tmp_path)]
+    paths[0].write_bytes(b"PK\x03\x04 something else")
+    whole = paths[2].read_bytes()
+    paths[2].write_bytes(whole[:-1])
+    parts = list(SpoolReader(tmp_path).parts(0, 400))
+    assert [part[:2] for part in parts] == [(0, 100), (100, 100), (200, 300), (300, 100)]
+    assert isinstance(parts[0], Gap)
+    assert parts[0].problem == f"{paths[0]}: no segment of a spool: it does not begin with b'MQLSPOOL1\\n'"
+    assert isinstance(parts[2], Gap)
+    assert parts[2].problem == f"{paths[2]}: at byte 10 there should be a frame, and there is none"
+    assert [part.data for part in parts if isinstance(part, Frame)] == [b"batch 1", b"batch 3"]
+    with pytest.raises(SpoolError, match="does not begin with"):
+        list(SpoolReader(tmp_path).frames(0, 400))
+    assert SpoolReader(tmp_path).boundary(0, 150) == 100
+    assert SpoolReader(tmp_path).starts() == [0, 100, 200, 300]
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "does not begin with"),
-        (b"PK\x03\x04 something else", "does not begin with"),
-        (b"MQLSPOOL1\n\x00\x00", "at byte 10 there should be a frame"),
-    ],
-)
-def test_foreign_and_cut_files_are_errors_that_name_the_file(tmp_path: Path, content: bytes, problem: str) -> None:
-    path = tmp_path / "00000000000000000000.segment"
-    path.write_bytes(content)
-    with pytest.raises(SpoolError, match=problem):
-        list(read_frames(path, 0))
+def test_segments_that_go_while_they_are_read_are_gone_and_not_broken(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=10)
+    for _ in range(3):
+        writer.append(100, b"x")
+        writer.commit()
+    parts = SpoolReader(tmp_path).parts(0, 300)
+    assert next(parts).position == 0  # type: ignore[union-attr]
+    writer.drop_before(200)
+    gone = next(parts)
+    assert isinstance(gone, Gap)
+    assert (gone.begin, gone.end, gone.is_gone) == (100, 200, True)
+    assert [part[:2] for part in parts] == [(200, 100)]
+
+
+def test_a_segment_that_somebody_took_away_is_told(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, segment_bytes=10)
+    for _ in range(3):
+        writer.append(100, b"x")
+        writer.commit()
+    segments_of(tmp_path)[0][1].unlink()
+    gap, *frames = SpoolReader(tmp_path).parts(0, 300)
+    assert isinstance(gap, Gap)
+    assert gap.problem == f"{tmp_path}: positions 0 to 100 are in no segment"
+    assert not gap.is_gone
+    assert [frame[0] for frame in frames] == [100, 200]
 
 
 def test_a_folder_without_a_marker_is_no_spool(tmp_path: Path) -> None:

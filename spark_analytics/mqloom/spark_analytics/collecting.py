@@ -15,8 +15,9 @@ from mqloom.core.telemetry_outbox import encode_kept
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges, answer_question
 from mqloom.spark_analytics.retention import KEEP_ALL, Retention
+from mqloom.spark_analytics.segments import SpoolError
 from mqloom.spark_analytics.sockets import authenticate, listen
-from mqloom.spark_analytics.spool import SpoolError, SpoolWriter
+from mqloom.spark_analytics.spool import SpoolWriter
 
 COMMIT_S: Final = 0.05
 """How long a batch waits for others before the disk is asked to take it."""

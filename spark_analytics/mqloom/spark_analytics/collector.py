@@ -12,7 +12,8 @@ from typing import Final, Generic, TypeVar
 from mqloom.core.errors import TelemetryError
 from mqloom.core.telemetry import BatchHeader, decode_batch
 from mqloom.core.telemetry_outbox import Kept
-from mqloom.spark_analytics.spool import SpoolError, SpoolWriter
+from mqloom.spark_analytics.segments import SpoolError
+from mqloom.spark_analytics.spool import SpoolWriter
 
 Peer = TypeVar("Peer", bound=Hashable)
 

@@ -35,6 +35,12 @@ COMMON: Final = (
 )
 """What every record has; `at` is a time in UTC."""
 
+MISSING: Final = "missing"
+"""Where all kinds are in one table: the kind of a row that stands for records which could not be read."""
+
+MISSING_COLUMNS: Final = (Column("end", "long"), Column("is_gone", "boolean"), Column("problem", "string"))
+"""Up to which position, whether they were deleted because they were old, and what is wrong with them if not."""
+
 ARROW: Final[dict[ColumnType, pa.DataType]] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -49,6 +55,11 @@ def own_columns(kind: str) -> tuple[Column, ...]:
     return _OWN[kind]
 
 
+def kinds_in_one() -> tuple[str, ...]:
+    """Return the kinds of rows where all are in one table."""
+    return (*KINDS, MISSING)
+
+
 def arrow_schema(kind: str) -> pa.Schema:
     """Return the Arrow schema of a kind's table."""
     return pa.schema([(column.name, ARROW[column.type]) for column in COMMON + own_columns(kind)])
@@ -57,6 +68,12 @@ def arrow_schema(kind: str) -> pa.Schema:
 def own_struct(kind: str) -> pa.StructType:
     """Return the Arrow type of a kind's own columns in one."""
     return pa.struct([(column.name, ARROW[column.type]) for column in own_columns(kind)])
+
+
+def arrow_schema_of_all() -> pa.Schema:
+    """Return the Arrow schema of all kinds in one table: common columns, `kind`, and each kind's own in one column."""
+    fields = [(column.name, ARROW[column.type]) for column in COMMON]
+    return pa.schema([*fields, ("kind", pa.string()), *((kind, own_struct(kind)) for kind in kinds_in_one())])
 
 
 def _columns(record: type[msgspec.Struct]) -> tuple[Column, ...]:
@@ -80,4 +97,4 @@ def _type(field: msgspec.structs.FieldInfo) -> ColumnType:
     raise AssertionError(f"no type of column for {field.name}: {field.type}")
 
 
-_OWN: Final = {kind: _columns(record) for kind, record in KINDS.items()}
+_OWN: Final = {kind: _columns(record) for kind, record in KINDS.items()} | {MISSING: MISSING_COLUMNS}

@@ -15,8 +15,18 @@ import pyarrow as pa
 
 from mqloom.core.errors import TelemetryError
 from mqloom.core.telemetry import KINDS, BatchHeader, Record, decode_batch, decode_records
-from mqloom.spark_analytics.columns import ARROW, COMMON, arrow_schema, own_columns, own_struct
-from mqloom.spark_analytics.spool import Frame
+from mqloom.spark_analytics.columns import (
+    ARROW,
+    COMMON,
+    MISSING,
+    MISSING_COLUMNS,
+    arrow_schema,
+    arrow_schema_of_all,
+    kinds_in_one,
+    own_columns,
+    own_struct,
+)
+from mqloom.spark_analytics.segments import Frame, Gap, Part
 
 AT_MAX: Final = 253_402_300_799.0
 """The last second that a timestamp of Spark has; a record of another time is malformed."""
@@ -34,15 +44,6 @@ class _Run:
     records: list[Record]
 
 
-@dataclass(frozen=True, slots=True)
-class Undecoded:
-    """A frame that was left out, and why."""
-
-    begin: int
-    end: int
-    problem: str
-
-
 class Gathering:
     """Records of many frames, by kind, until there are enough for a batch of Arrow."""
 
@@ -50,17 +51,24 @@ class Gathering:
         self._runs: dict[str, list[_Run]] = {kind: [] for kind in kinds}
         self.rows = 0
         """How many records wait to be taken."""
-        self.undecoded: list[Undecoded] = []
+        self.gaps: list[Gap] = []
+        """What could not be read, or not be decoded."""
 
-    def add(self, frame: Frame) -> None:
-        """Take the records of a frame, those that are of our kinds."""
+    def add(self, part: Part) -> None:
+        """Take the records of a frame, those that are of our kinds; or note a gap."""
+        if isinstance(part, Gap):
+            self.gaps.append(part)
+        else:
+            self._decode(part)
+
+    def _decode(self, frame: Frame) -> None:
         try:
             batch = decode_batch(frame.data)
             if batch.header.count != frame.records:
                 raise TelemetryError(f"a frame of {frame.records} records has a batch of {batch.header.count}")
             records = decode_records(batch)
         except TelemetryError as error:
-            self._leave_out(frame, error.problem)
+            self._leave_out(frame, "records", error.problem)
             return
         found: dict[type[Any], _Run] = {}
         first = batch.header.first
@@ -76,9 +84,10 @@ class Gathering:
                 runs.append(run)
                 self.rows += len(run.records)
 
-    def _leave_out(self, frame: Frame, problem: str) -> None:
-        text = f"the records at positions {frame.position} to {frame.position + frame.records} are malformed: {problem}"
-        self.undecoded.append(Undecoded(frame.position, frame.position + frame.records, text))
+    def _leave_out(self, frame: Frame, what: str, problem: str) -> None:
+        end = frame.position + frame.records
+        text = f"the {what} at positions {frame.position} to {end} are malformed: {problem}"
+        self.gaps.append(Gap(frame.position, end, text))
 
     def take(self, kind: str) -> pa.RecordBatch:
         """Return the records of a kind that wait, as a batch with the schema of its table; there may be none."""
@@ -109,7 +118,7 @@ class Gathering:
         try:
             _common([run]), _own(kind, [run])
         except (pa.ArrowException, OverflowError, ValueError, UnicodeEncodeError) as error:
-            self._leave_out(run.frame, f"among those of kind {kind!r}: {error}")
+            self._leave_out(run.frame, f"records of kind {kind!r} from {run.header.gateway}", str(error))
             return False
         return True
 
@@ -151,17 +160,20 @@ def _own(kind: str, runs: list[_Run]) -> list[pa.Array]:
 
 def _batch_of_all(kind: str, common: list[pa.Array], own: list[pa.Array]) -> pa.RecordBatch:
     rows = len(common[0])
-    schema = all_schema()
     structs = [
         pa.StructArray.from_arrays(own, fields=list(own_struct(each)))
         if each == kind
         else pa.nulls(rows, own_struct(each))
-        for each in KINDS
+        for each in kinds_in_one()
     ]
-    return pa.RecordBatch.from_arrays([*common, pa.repeat(pa.scalar(kind), rows), *structs], schema=schema)
+    arrays = [*common, pa.repeat(pa.scalar(kind), rows), *structs]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema_of_all())
 
 
-def all_schema() -> pa.Schema:
-    """Return the Arrow schema that has all kinds at once."""
-    fields = [(column.name, ARROW[column.type]) for column in COMMON]
-    return pa.schema([*fields, ("kind", pa.string()), *((kind, own_struct(kind)) for kind in KINDS)])
+def missing_rows(gaps: list[Gap]) -> pa.RecordBatch:
+    """Return a row for each gap, in the schema that has all kinds; of the common columns only the position is known."""
+    common = [pa.array([gap.begin for gap in gaps], pa.int64())]
+    common += [pa.nulls(len(gaps), ARROW[column.type]) for column in COMMON[1:]]
+    columns = zip(*((gap.end, gap.is_gone, gap.problem) for gap in gaps), strict=True)
+    own = [pa.array(values, ARROW[column.type]) for values, column in zip(columns, MISSING_COLUMNS, strict=True)]
+    return _batch_of_all(MISSING, common, own)

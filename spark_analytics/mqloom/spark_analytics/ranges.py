@@ -1,7 +1,8 @@
 """How readers ask the collector for ranges of the spool, and how it answers: both over ZeroMQ, and for files at hand.
 
-A reader asks for the bounds, for the end of a range of about so many records, or for the frames of a range, of which it
-gets as many as fit into one answer; it asks again from where they end.
+A reader asks for the bounds, for where segments begin, for the end of a range of about so many records, or for the
+frames of a range, of which it gets as many as fit into one answer; it asks again from where they end. What is gone or
+damaged in a range comes as gaps.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,28 +14,36 @@ from msgspec import Meta, Struct
 
 from mqloom.core.errors import RemoteError, TelemetryError
 from mqloom.core.ids import Number
-from mqloom.spark_analytics.spool import Frame, SpoolError, SpoolReader
+from mqloom.spark_analytics.segments import Frame, Gap, Part, SpoolError
+from mqloom.spark_analytics.spool import SpoolReader
 
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 """Frames in one answer, in bytes; one frame at least."""
 
 
+PROBLEM_MAX: Final = 2_000
+GAPS_MAX: Final = 1_000
+"""Gaps in one answer; what is behind them is asked for again."""
+
+
 class Question(Struct, frozen=True, array_like=True):
     """What a reader asks."""
 
-    what: Literal["bounds", "boundary", "frames"]
+    what: Literal["bounds", "starts", "boundary", "parts"]
     begin: Number = 0
     end: Number = 0
-    """Of `frames` the position where the range ends, of `boundary` how many records it should have."""
+    """Of `parts` the position where the range ends, of `boundary` how many records it should have."""
 
 
 class Answer(Struct, frozen=True, array_like=True):
     """What the collector answers; `problem` says why there is nothing else."""
 
-    problem: Annotated[str, Meta(max_length=2_000)] = ""
+    problem: Annotated[str, Meta(max_length=PROBLEM_MAX)] = ""
     begin: Number = 0
     end: Number = 0
-    frames: list[tuple[int, int, bytes]] = []
+    frames: list[Frame] = []
+    gaps: list[Gap] = []
+    starts: list[int] = []
 
 
 class Bounds(NamedTuple):
@@ -55,8 +64,16 @@ class Ranges(Protocol):
         """Return where a range of at most so many records from `begin` ends, one frame at least."""
         ...
 
+    def starts(self) -> list[int]:
+        """Return the positions at which ranges are cut best."""
+        ...
+
     def frames(self, begin: int, end: int) -> Iterator[Frame]:
-        """Yield the frames of a range."""
+        """Yield the frames of a range; raises if part of it is gone or damaged."""
+        ...
+
+    def parts(self, begin: int, end: int) -> Iterator[Part]:
+        """Yield the frames of a range, and gaps for what is gone or damaged."""
         ...
 
 
@@ -78,9 +95,17 @@ class LocalRanges:
         """Return where a range of at most so many records ends."""
         return self._reader.boundary(begin, records)
 
+    def starts(self) -> list[int]:
+        """Return the positions at which segments begin."""
+        return self._reader.starts()
+
     def frames(self, begin: int, end: int) -> Iterator[Frame]:
         """Yield the frames of a range."""
         return self._reader.frames(begin, end)
+
+    def parts(self, begin: int, end: int) -> Iterator[Part]:
+        """Yield the frames of a range, and gaps."""
+        return self._reader.parts(begin, end)
 
 
 class AskedRanges:
@@ -107,12 +132,22 @@ class AskedRanges:
         """Return where a range of at most so many records ends."""
         return self._answer(Question("boundary", begin, records)).end
 
+    def starts(self) -> list[int]:
+        """Return the positions at which segments begin."""
+        return self._answer(Question("starts")).starts
+
     def frames(self, begin: int, end: int) -> Iterator[Frame]:
         """Yield the frames of a range."""
+        for part in self.parts(begin, end):
+            if isinstance(part, Gap):
+                raise RangeError(part.problem)
+            yield part
+
+    def parts(self, begin: int, end: int) -> Iterator[Part]:
+        """Yield the frames of a range, and gaps."""
         while begin < end:
-            answer = self._answer(Question("frames", begin, end))
-            for position, records, data in answer.frames:
-                yield Frame(position, records, data)
+            answer = self._answer(Question("parts", begin, end))
+            yield from sorted([*answer.frames, *answer.gaps], key=lambda part: part[0])
             if answer.end <= begin:
                 raise RangeError(f"the collector has nothing at position {begin}, and {end} was asked for")
             begin = answer.end
@@ -127,7 +162,7 @@ def answer_question(ranges: Ranges, data: bytes) -> bytes:
     try:
         return msgspec.msgpack.encode(_answer(ranges, _decode_question(data)))
     except (SpoolError, TelemetryError) as error:
-        return msgspec.msgpack.encode(Answer(problem=str(error)[:2_000]))
+        return msgspec.msgpack.encode(Answer(problem=str(error)[:PROBLEM_MAX]))
 
 
 def _decode_question(data: bytes) -> Question:
@@ -141,14 +176,30 @@ def _answer(ranges: Ranges, question: Question) -> Answer:
     if question.what == "bounds":
         bounds = ranges.bounds()
         return Answer(begin=bounds.begin, end=bounds.end)
+    if question.what == "starts":
+        return Answer(starts=ranges.starts())
     if question.what == "boundary":
         return Answer(begin=question.begin, end=ranges.boundary(question.begin, question.end))
-    found: list[tuple[int, int, bytes]] = []
+    return _parts(ranges, question)
+
+
+def _parts(ranges: Ranges, question: Question) -> Answer:
+    frames: list[Frame] = []
+    gaps: list[Gap] = []
     size, end = 0, question.begin
-    for frame in ranges.frames(question.begin, question.end):
-        if found and size + len(frame.data) > ANSWER_BYTES_MAX:
+    limit = min(question.end, ranges.bounds().end)  # what comes while we read is for the next question
+    for part in ranges.parts(question.begin, limit):
+        if isinstance(part, Gap):
+            gaps.append(part._replace(problem=part.problem[:PROBLEM_MAX]))
+            end = part.end
+        else:
+            if frames and size + len(part.data) > ANSWER_BYTES_MAX:
+                break
+            frames.append(part)
+            size += len(part.data)
+            end = part.position + part.records
+        if len(gaps) >= GAPS_MAX:
             break
-        found.append((frame.position, frame.records, frame.data))
-        size += len(frame.data)
-        end = frame.position + frame.records
-    return Answer(begin=question.begin, end=end, frames=found)
+    else:
+        end = max(end, limit)
+    return Answer(begin=question.begin, end=end, frames=frames, gaps=gaps)

@@ -13,8 +13,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mqloom.core.telemetry import KINDS
-from mqloom.spark_analytics.columns import COMMON, Column, ColumnType, own_columns
+from mqloom.spark_analytics.columns import COMMON, Column, ColumnType, kinds_in_one, own_columns
 
 _TYPES: Final[dict[ColumnType, DataType]] = {
     "string": StringType(),
@@ -33,10 +32,10 @@ def columns_of(kind: str) -> StructType:
 def columns_of_all() -> StructType:
     """Return the schema of all kinds at once: common columns, `kind`, and for each kind its own columns in one.
 
-    That is null in the rows of other kinds.
+    That is null in the rows of other kinds. Rows of the kind `missing` stand for what could not be read.
     """
     schema = _struct((*COMMON, Column("kind", "string")))
-    for kind in KINDS:
+    for kind in kinds_in_one():
         schema.add(StructField(kind, _struct(own_columns(kind))))
     return schema
 

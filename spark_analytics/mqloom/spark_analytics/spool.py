@@ -12,30 +12,22 @@ Positions in between frames are not handed out: ranges begin and end where frame
 """
 
 import os
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from mqloom.core.errors import LocalError
+from mqloom.spark_analytics.segments import MAGIC, Frame, Gap, Part, Segment, SpoolError, encode_frame, read_parts, scan
 
-FRAME_HEADER: Final = 12
-FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A segment that has become this large is followed by another."""
 
 MARKER: Final = "end"
 _SUFFIX: Final = ".segment"
-_MAGIC: Final = b"MQLSPOOL1\n"
-
-
-class SpoolError(LocalError):
-    """A spool, or a part of it, cannot be read or written: which file, where in it, and what to do."""
 
 
 class Marker(Struct, frozen=True, kw_only=True):
@@ -51,14 +43,6 @@ class Marker(Struct, frozen=True, kw_only=True):
     """How many bytes of the last segment count."""
     gateways: dict[str, tuple[int, int]] = {}
     """Of each gateway the epoch and the last number that is here: what comes again is dropped."""
-
-
-class Frame(NamedTuple):
-    """One batch in the spool."""
-
-    position: int
-    records: int
-    data: bytes
 
 
 _marker_decoder: Final = msgspec.json.Decoder(Marker)
@@ -89,61 +73,6 @@ def read_marker(folder: Path) -> Marker:
         raise SpoolError(f"{folder} is no spool: there is no file {MARKER!r} in it; {hint}") from None
     except (OSError, msgspec.DecodeError) as error:
         raise SpoolError(f"{path}: the marker cannot be read: {error}") from None
-
-
-def encode_frame(count: int, data: bytes) -> bytes:
-    """Return a frame with its header."""
-    assert len(data) <= FRAME_BYTES_MAX
-    checksum = zlib.crc32(data)
-    return len(data).to_bytes(4, "big") + count.to_bytes(4, "big") + checksum.to_bytes(4, "big") + data
-
-
-def read_frames(path: Path, position: int, size: int | None = None, offset: int = 0) -> Iterator[Frame]:
-    """Yield the frames of a segment that begins at `position`, up to `size` bytes; from a frame at `offset` on.
-
-    Raises SpoolError with the file and the byte where it cannot be read; the frames before that have been yielded.
-    """
-    try:
-        with path.open("rb") as file:
-            if offset == 0:
-                if file.read(len(_MAGIC)) != _MAGIC:
-                    raise SpoolError(f"{path}: no segment of a spool: it does not begin with {_MAGIC!r}")
-                offset = len(_MAGIC)
-            else:
-                file.seek(offset)
-            size = os.fstat(file.fileno()).st_size if size is None else size
-            while offset < size:
-                header = file.read(FRAME_HEADER)
-                length, count, checksum = (int.from_bytes(header[at : at + 4], "big") for at in (0, 4, 8))
-                if len(header) < FRAME_HEADER or length > FRAME_BYTES_MAX or offset + FRAME_HEADER + length > size:
-                    raise SpoolError(f"{path}: at byte {offset} there should be a frame, and there is none")
-                data = file.read(length)
-                if len(data) < length or zlib.crc32(data) != checksum:
-                    raise SpoolError(f"{path}: the frame at byte {offset} is damaged")
-                yield Frame(position, count, data)
-                position += count
-                offset += FRAME_HEADER + length
-    except OSError as error:
-        raise SpoolError(f"{path}: {error.strerror}") from None
-
-
-def _scan(path: Path, position: int, size: int | None, offset: int) -> Iterator[tuple[int, int]]:
-    """Yield position and number of records of each frame; their content is not looked at. Raises SpoolError."""
-    offset = offset or len(_MAGIC)
-    try:
-        with path.open("rb", buffering=0) as file:
-            handle = file.fileno()
-            size = os.fstat(handle).st_size if size is None else size
-            while offset < size:
-                header = os.pread(handle, FRAME_HEADER, offset)
-                length, count = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
-                if len(header) < FRAME_HEADER or offset + FRAME_HEADER + length > size:
-                    raise SpoolError(f"{path}: at byte {offset} there should be a frame, and there is none")
-                yield position, count
-                position += count
-                offset += FRAME_HEADER + length
-    except OSError as error:
-        raise SpoolError(f"{path}: {error.strerror}") from None
 
 
 class SpoolWriter:
@@ -236,9 +165,9 @@ class SpoolWriter:
         self.close()
         name = segment_name(self.marker.end)
         self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-        os.write(self._file, _MAGIC)
+        os.write(self._file, MAGIC)
         _sync_folder(self.folder)
-        self._new = msgspec.structs.replace(self._new, segment=name, size=len(_MAGIC))
+        self._new = msgspec.structs.replace(self._new, segment=name, size=len(MAGIC))
 
     def _put_marker(self, marker: Marker) -> None:
         path = self.folder / f"{MARKER}.new"
@@ -290,68 +219,98 @@ class SpoolReader:
         marker = read_marker(self.folder)
         return marker.begin, marker.end
 
+    def starts(self) -> list[int]:
+        """Return the positions with which segments begin: where ranges are cut best."""
+        return [segment.begin for segment in self._segments(read_marker(self.folder))]
+
     def frames(self, begin: int, end: int) -> Iterator[Frame]:
         """Yield the frames of a range of positions, which begins and ends where frames do.
 
         Raises SpoolError if part of it is gone, or damaged.
         """
+        for part in self.parts(begin, end):
+            if isinstance(part, Gap):
+                raise SpoolError(part.problem)
+            yield part
+
+    def parts(self, begin: int, end: int) -> Iterator[Part]:
+        """Yield the frames of a range, and gaps for what is gone or damaged in it. Raises SpoolError for no spool."""
         marker = read_marker(self.folder)
-        if begin < marker.begin:
-            text = f"positions {begin} to {min(end, marker.begin)} are gone: they were older than what is kept"
-            raise SpoolError(f"{self.folder}: {text}")
         end = min(end, marker.end)
-        for position, following, path, size in self._segments(marker):
-            if following <= begin or position >= end:
+        segments = self._segments(marker)
+        first = min(segments[0].begin if segments else marker.end, end)
+        if begin < first:
+            yield self._absent(begin, first, f"{self.folder}: positions {begin} to {first} are in no segment")
+        for segment in segments:
+            if segment.end <= begin or segment.begin >= end:
                 continue
-            start, offset = self._frame_at(path, position, begin)
-            for frame in read_frames(path, start, size, offset):
-                self._note(path, frame, offset)
-                offset = (offset or len(_MAGIC)) + FRAME_HEADER + len(frame.data)
-                if frame.position >= end:
-                    break
-                if frame.position >= begin:
-                    yield frame
+            try:
+                yield from self._parts_of(segment, begin, end)
+            except OSError as error:
+                problem = f"{segment.path}: {error.strerror}"
+                yield self._absent(max(begin, segment.begin), min(end, segment.end), problem)
+
+    def _absent(self, begin: int, end: int, problem: str) -> Gap:
+        """Return a gap for what was not found: the collector may have deleted it, even while we read."""
+        if end > read_marker(self.folder).begin:
+            return Gap(begin, end, problem)
+        text = f"{self.folder}: positions {begin} to {end} are gone: they were older than what is kept"
+        return Gap(begin, end, text, is_gone=True)
+
+    def _parts_of(self, segment: Segment, begin: int, end: int) -> Iterator[Part]:
+        for at, part in read_parts(segment, *self._frame_at(segment, begin)):
+            if part[0] >= end:
+                break
+            if isinstance(part, Gap):
+                if part.end > begin:
+                    yield part._replace(begin=max(part.begin, begin), end=min(part.end, end))
+            else:
+                self._note(segment, part.position, at)
+                if part.position >= begin:
+                    yield part
 
     def boundary(self, begin: int, records: int) -> int:
         """Return where a range from `begin` of about so many records ends: at most so many, but one frame at least.
 
         Only the headers of frames are read.
         """
-        marker, end = read_marker(self.folder), begin
-        for position, following, path, size in self._segments(marker):
-            if following <= begin:
+        end = begin
+        for segment in self._segments(read_marker(self.folder)):
+            if segment.end <= begin:
                 continue
-            start, offset = self._frame_at(path, position, begin)
-            for at, count in _scan(path, start, size, offset):
-                if at + count <= begin:
-                    continue
-                if end > begin and at + count - begin > records:
-                    return end
-                end = at + count
-                if end - begin >= records:
-                    return end
+            try:
+                for at, count in scan(segment, *self._frame_at(segment, begin)):
+                    if at + count <= begin:
+                        continue
+                    if end > begin and at + count - begin > records:
+                        return end
+                    end = at + count
+                    if end - begin >= records:
+                        return end
+            except OSError:
+                end = segment.end  # whoever reads it is told
         return end
 
-    def _segments(self, marker: Marker) -> list[tuple[int, int, Path, int | None]]:
+    def _segments(self, marker: Marker) -> list[Segment]:
         found = segments_of(self.folder)
         ends = [position for position, _ in found[1:]] + [marker.end]
         return [
-            (position, following, path, marker.size if path.name == marker.segment else None)
+            Segment(path, position, min(following, marker.end), marker.size if path.name == marker.segment else None)
             for (position, path), following in zip(found, ends, strict=True)
-            if position < marker.end
+            if marker.begin <= position < marker.end
         ]
 
-    def _frame_at(self, path: Path, position: int, begin: int) -> tuple[int, int]:
-        index = self._index.get(path.name)
-        if not index or begin <= position:
-            return position, 0
+    def _frame_at(self, segment: Segment, begin: int) -> tuple[int, int]:
+        index = self._index.get(segment.path.name)
+        if not index or begin <= segment.begin:
+            return segment.begin, 0
         at = bisect_right(index, (begin, 1 << 62)) - 1
-        return index[at] if at >= 0 else (position, 0)
+        return index[at] if at >= 0 else (segment.begin, 0)
 
-    def _note(self, path: Path, frame: Frame, offset: int) -> None:
-        index = self._index.setdefault(path.name, [])
-        if not index or frame.position >= index[-1][0] + 10_000:  # every ten thousandth record is enough
-            index.append((frame.position, offset or len(_MAGIC)))
+    def _note(self, segment: Segment, position: int, offset: int) -> None:
+        index = self._index.setdefault(segment.path.name, [])
+        if not index or position >= index[-1][0] + 10_000:  # every ten thousandth record is enough
+            index.append((position, offset))
 
 
 def _sync_folder(folder: Path) -> None:

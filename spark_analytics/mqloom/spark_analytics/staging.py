@@ -8,7 +8,6 @@ once, changes nothing. The folder must be one that all executors and the driver 
 import os
 import uuid
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +19,17 @@ from mqloom.core.telemetry import KINDS
 from mqloom.spark_analytics.columns import arrow_schema
 from mqloom.spark_analytics.decoding import Gathering
 from mqloom.spark_analytics.place import Place
-from mqloom.spark_analytics.ranges import Ranges
+from mqloom.spark_analytics.planning import pieces
+from mqloom.spark_analytics.segments import Gap
 
 ROWS: Final = 131_072
 """Records that are gathered before they are written."""
 
-RANGE_RECORDS: Final = 1_000_000
+RANGE_RECORDS: Final = 500_000
 """Records that one task reads, about."""
+
+GAPS_MAX: Final = 100
+"""What could not be read of one task's range: so many parts are told one by one."""
 
 STAGED: Final = "kind string, begin long, end long, rows long, problem string"
 """What staging tells: how many rows of each kind a range had, and with `problem` what of it could not be read."""
@@ -35,50 +38,49 @@ STAGED: Final = "kind string, begin long, end long, rows long, problem string"
 def stage(spark: SparkSession, place: Place, folder: Path, range_records: int = RANGE_RECORDS) -> DataFrame:
     """Return a plan that, when it is run, writes `folder/KIND/*.parquet` and tells what was staged."""
     with place.ranges() as ranges:
-        cuts = split(ranges, range_records)
-    rows = list(pairwise(cuts))
-    stager = _Stager(place, str(folder.absolute()), rows)
-    return spark.range(0, len(rows), 1, max(1, len(rows))).mapInArrow(stager, STAGED)
-
-
-def split(ranges: Ranges, records: int) -> list[int]:
-    """Return positions that cut all there is into ranges of about so many records."""
-    begin, end = ranges.bounds()
-    cuts = [begin]
-    while cuts[-1] < end:
-        cuts.append(min(ranges.boundary(cuts[-1], records), end))
-    return cuts
+        found = pieces(ranges, *ranges.bounds(), range_records)
+    stager = _Stager(place, str(folder.absolute()), found)
+    return spark.range(0, len(found), 1, max(1, len(found))).mapInArrow(stager, STAGED)
 
 
 class _Stager:
     """What executors do with their ranges."""
 
-    def __init__(self, place: Place, folder: str, rows: list[tuple[int, int]]) -> None:
+    def __init__(self, place: Place, folder: str, found: list[tuple[int, int]]) -> None:
         self._place = place
-        self._rows = rows
+        self._pieces = found
         self._folder = Path(folder)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
-                yield self._stage(*self._rows[number])
+                yield self._stage(*self._pieces[number])
 
     def _stage(self, begin: int, end: int) -> pa.RecordBatch:
         gathering = Gathering()
         files = _Files(self._folder, begin, end)
         with self._place.ranges() as ranges:
-            for frame in ranges.frames(begin, end):
-                gathering.add(frame)
+            for part in ranges.parts(begin, end):
+                gathering.add(part)
                 if gathering.rows >= ROWS:
                     files.write(gathering)
         files.write(gathering)
         files.finish()
         told = [(kind, begin, end, rows, "") for kind, rows in files.rows.items()]
-        told += [("", each.begin, each.end, 0, each.problem) for each in gathering.undecoded]
+        told += [("", gap.begin, gap.end, 0, gap.problem) for gap in _few(gathering.gaps)]
         columns = list(zip(*told, strict=True)) or [()] * 5
         types = [pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.string()]
         arrays = [pa.array(column, each) for column, each in zip(columns, types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=["kind", "begin", "end", "rows", "problem"])
+
+
+def _few(gaps: list[Gap]) -> list[Gap]:
+    """Return gaps as they are, or the last of very many as one."""
+    if len(gaps) <= GAPS_MAX:
+        return gaps
+    kept, rest = gaps[: GAPS_MAX - 1], gaps[GAPS_MAX - 1 :]
+    text = f"between positions {rest[0].begin} and {rest[-1].end} {len(rest)} more parts, such as: {rest[0].problem}"
+    return [*kept, Gap(rest[0].begin, rest[-1].end, text)]
 
 
 class _Files:
