@@ -12,10 +12,10 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import ServiceRecord, decode_batch
 from mqloom.core.telemetry_keys import Curve, collector_curve, peer_curve
 from mqloom.core.telemetry_outbox import TelemetryOutbox, decode_kept
+from mqloom.core.telemetry_sockets import connect
 from mqloom.spark_analytics.asking import Asking
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.ranges import LocalRanges, RangeError
-from mqloom.spark_analytics.sockets import connect
 
 SECRET = bytes(32)
 

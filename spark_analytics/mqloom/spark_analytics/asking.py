@@ -6,8 +6,8 @@ from typing import Final
 import zmq
 
 from mqloom.core.telemetry_keys import Curve
+from mqloom.core.telemetry_sockets import connect
 from mqloom.spark_analytics.ranges import AskedRanges, RangeError
-from mqloom.spark_analytics.sockets import connect
 
 ANSWER_S: Final = 10.0
 """How long one question waits for its answer before it is asked again, on a new connection."""

@@ -12,11 +12,11 @@ import zmq
 from mqloom.core.errors import LocalError, TelemetryError
 from mqloom.core.telemetry_keys import Curve
 from mqloom.core.telemetry_outbox import encode_kept
+from mqloom.core.telemetry_sockets import authenticate, listen
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges, answer_question
 from mqloom.spark_analytics.retention import KEEP_ALL, Retention
 from mqloom.spark_analytics.segments import SpoolError
-from mqloom.spark_analytics.sockets import authenticate, listen
 from mqloom.spark_analytics.spool import SpoolWriter
 
 COMMIT_S: Final = 0.05
@@ -29,7 +29,11 @@ FULL_RETRY_S: Final = 5.0
 _POLL_MS: Final = 50
 _BURST: Final = 500
 
+SHOW_EVERY_S: Final = 1.0
+"""How often it is told how it stands."""
+
 Tell = Callable[[str], None]
+Show = Callable[[Collector[bytes]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +51,10 @@ class CollectPlan:
 class CollectServer:
     """Runs until it is told to stop. Raises LocalError if it cannot begin."""
 
-    def __init__(self, plan: CollectPlan, tell: Tell) -> None:
+    def __init__(self, plan: CollectPlan, tell: Tell, show: Show = lambda _: None) -> None:
         self._plan = plan
         self._tell = tell
+        self._show = show
         self._writer = SpoolWriter(plan.spool, plan.segment_bytes)
         self._writer.ensure()
         self.collector: Collector[bytes] = Collector(self._writer)
@@ -82,7 +87,7 @@ class CollectServer:
         reading = threading.Thread(target=self._serve, name="mqloom-collect-readers", daemon=True)
         reading.start()
         commit_at: float | None = None
-        retain_at = 0.0
+        retain_at = show_at = 0.0
         while not self._stopping.is_set():
             now = time.monotonic()
             if self.collector.is_full or (commit_at is not None and now >= commit_at):
@@ -91,6 +96,9 @@ class CollectServer:
             if now >= retain_at:
                 self._retain()
                 retain_at = now + RETAIN_EVERY_S
+            if now >= show_at:
+                self._show(self.collector)
+                show_at = now + SHOW_EVERY_S
             wait_ms = _POLL_MS if commit_at is None else max(1, round((commit_at - now) * 1_000))
             if self._intake.poll(min(wait_ms, _POLL_MS)) and self._take_in() and commit_at is None:
                 commit_at = time.monotonic() + COMMIT_S

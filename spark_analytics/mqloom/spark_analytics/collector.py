@@ -33,6 +33,11 @@ class Collector(Generic[Peer]):
         self.counts: Counter[str] = Counter()
 
     @property
+    def gateways(self) -> int:
+        """How many gateways are known."""
+        return len(self._writer.marker.gateways)
+
+    @property
     def is_full(self) -> bool:
         """Whether `commit` should not wait."""
         return self._writer.pending_bytes >= PENDING_BYTES_MAX
@@ -61,6 +66,7 @@ class Collector(Generic[Peer]):
             raise TelemetryError(f"of {header.gateway}: records {header.first} to {upto}, of which some are here")
         else:
             self.counts["records"] += header.count
+            self.counts["bytes"] += len(data)
             self._writer.append(header.count, data, header.gateway, header.epoch, upto)
         self._answer(peer, header, max(upto, last) if header.epoch == epoch else upto)
 

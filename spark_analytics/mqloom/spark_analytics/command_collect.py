@@ -1,0 +1,95 @@
+"""Collect the telemetry of all gateways into a folder, keep it for a while, and serve it to Spark and other readers."""
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from mqloom.core.command_amounts import in_units, size, time_span
+from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
+from mqloom.spark_analytics.collector import Collector
+from mqloom.spark_analytics.retention import Retention
+
+LISTEN: Final = "tcp://127.0.0.1:5570"
+SERVE: Final = "tcp://127.0.0.1:5571"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    parser.add_argument("--spool", type=Path, required=True, metavar="DIR", help="the folder to collect into")
+    parser.add_argument(
+        "--listen", default=LISTEN, metavar="ADDRESS", help=f"where gateways send to; default: {LISTEN}, this machine"
+    )
+    parser.add_argument(
+        "--serve", default=SERVE, metavar="ADDRESS", help=f"where readers ask; default: {SERVE}, this machine"
+    )
+    parser.add_argument("--keep-age", type=time_span, default=0.0, metavar="TIME", help="delete what is older: 30d")
+    parser.add_argument("--keep-size", type=size, default=0, metavar="SIZE", help="delete the oldest beyond: 10GB")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Collect until a signal ends it; raises LocalError if it cannot begin."""
+    plan = CollectPlan(
+        spool=arguments.spool,
+        listen=arguments.listen,
+        serve=arguments.serve,
+        retention=Retention(arguments.keep_age, arguments.keep_size),
+    )
+    line = ProgressLine(arguments.spool)
+    server = CollectServer(plan, line.tell, line.show)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: server.stop())
+    listening, serving = server.addresses
+    line.tell(f"collecting into {arguments.spool}; gateways send to {listening}, readers ask {serving}")
+    try:
+        server.run()
+    finally:
+        server.close()
+        line.end(server.collector)
+    return 0
+
+
+class ProgressLine:
+    """One line on standard error that is written over, where somebody looks; beside it, what there is to tell."""
+
+    def __init__(self, spool: Path) -> None:
+        self._spool = spool
+        self._is_seen = sys.stderr.isatty()
+        self._shown = ""
+        self._before = (time.monotonic(), 0)
+
+    def tell(self, text: str) -> None:
+        """Write a line that stays."""
+        self._clear()
+        sys.stderr.write(f"mqloom collect: {text}\n")
+        sys.stderr.flush()
+
+    def show(self, collector: Collector[bytes]) -> None:
+        """Write how it stands over what was there before."""
+        now, records = time.monotonic(), collector.counts["records"]
+        (then, before), self._before = self._before, (now, records)
+        if not self._is_seen:
+            return
+        rate = (records - before) / max(now - then, 1e-9)
+        self._clear()
+        self._shown = f"{_summary(collector)}, {rate:,.0f}/s"
+        sys.stderr.write(self._shown)
+        sys.stderr.flush()
+
+    def end(self, collector: Collector[bytes]) -> None:
+        """Tell what came in all."""
+        self.tell(f"ended; {_summary(collector)}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+            self._shown = ""
+
+
+def _summary(collector: Collector[bytes]) -> str:
+    counts = collector.counts
+    text = f"{counts['records']:,} records of {collector.gateways:,} gateways, {in_units(counts['bytes'])}"
+    others = [f"{counts[name]:,} {name}" for name in ("repeated", "refused", "strangers", "failed commits")]
+    return ", ".join([text, *(each for each in others if not each.startswith("0 "))])
