@@ -92,7 +92,7 @@ def test_every_type_that_plugins_use_is_documented() -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_configuration_key_is_documented_with_its_default(table: str) -> None:
-    title = f"`[{table}]`" if table in ("federation", "plugins") else f"`[[{table}]]`"
+    title = f"`[{table}]`" if table in ("federation", "plugins", "telemetry") else f"`[[{table}]]`"
     text = section("configuration.md", title).partition("\n### ")[0]
     documented = {key.strip("`"): default for key, default, _ in rows(text)}
     assert documented == {field.encode_name: default_of(field) for field in msgspec.structs.fields(TABLES[table])}

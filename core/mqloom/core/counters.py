@@ -80,6 +80,7 @@ COUNTERS: Final = {
     "echoes_missed": "publications put on the local broker that it should have handed back, and did not, by reason",
     "local_publishes_dropped": "messages for the local broker that its connection could not take, by reason",
     "link_frames_dropped": "frames for a neighbour that its connection could not take, by reason",
+    "telemetry_dropped": "telemetry records for which there was no room: the collector did not take those before them",
 }
 """Every counter by name, with its meaning."""
 

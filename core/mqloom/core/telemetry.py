@@ -59,12 +59,19 @@ class LinkRecord(Struct, frozen=True, array_like=True, tag="link", gc=False):
     kind: Literal["primary", "soft", "candidate"]
     is_up: bool
     sent: int
-    """Publications that went out on it."""
+    """Publications that were routed over it."""
     pure_forwards: int
-    """Of those, how many nobody at the other end wanted itself."""
+    """Of those, how many had come from another gateway and nobody here wanted: we only passed them on."""
     sent_bytes: int
+    """Topics and payloads of all that was sent."""
     gain: float = 0.0
+    """What it is worth, by the overlay's own measure (docs/soft-links.md)."""
     distance: int = 1
+    """How many primary links it spans."""
+    received: int = 0
+    """Publications that came in over it, each once."""
+    received_unwanted: int = 0
+    """Of those, how many nobody here wanted: they were only passed on, or dropped."""
 
 
 class GroupRecord(Struct, frozen=True, array_like=True, tag="group", gc=False):

@@ -7,7 +7,7 @@ so that everybody sees a gap; and as soon as there is room a DroppedRecord says 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -184,6 +184,13 @@ class TelemetryOutbox:
             self.kept = batch.last
 
     def lost(self) -> None:
-        """The connection was lost, or could not take a batch: send again what was not answered."""
+        """The connection was lost: send again what was not answered."""
         for waiting in self._batches:
             waiting.sent_at = None
+
+    def not_taken(self, batches: Sequence[bytes]) -> None:
+        """The connection could not take these of what was due: they are due still."""
+        given_back = set(map(id, batches))
+        for waiting in self._batches:
+            if id(waiting.data) in given_back:
+                waiting.sent_at = None

@@ -1,6 +1,7 @@
 """ZeroMQ sockets between gateways, the collector and its readers: bounded, and encrypted where there is a key.
 
-With a telemetry key both ends prove themselves by CURVE (`mqloom.core.telemetry_keys`).
+With a telemetry key both ends prove themselves by CURVE (`mqloom.core.telemetry_keys`). This is no core, but what the
+drivers of gateways and of the collector, who must not know each other, have in common; it needs the extra `gateway`.
 """
 
 from typing import Final
@@ -12,6 +13,10 @@ from mqloom.core.telemetry_keys import Curve
 
 HIGH_WATER: Final = 1_000
 """Messages that a socket queues in either direction; past that it takes no more."""
+
+RECONNECT_MS: Final = 100
+RECONNECT_MS_MAX: Final = 2_000
+"""How often somebody who is not there is tried: after the first of these, then twice that, up to the second."""
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A longer message ends the connection of whoever sent it."""
@@ -30,10 +35,20 @@ def listen(context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve
     return socket
 
 
-def connect(context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None) -> "zmq.Socket[bytes]":
-    """Return a DEALER that connects, now or whenever somebody listens there; raises zmq.ZMQError for a bad address."""
+def connect(
+    context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None, *, queue: int = 0
+) -> "zmq.Socket[bytes]":
+    """Return a DEALER that connects, now or whenever somebody listens there; raises zmq.ZMQError for a bad address.
+
+    With `queue`, it takes so many messages at most, and none while nobody is there.
+    """
     socket = context.socket(zmq.DEALER)
     _bound(socket)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
+    if queue:
+        socket.setsockopt(zmq.SNDHWM, queue)
+        socket.setsockopt(zmq.IMMEDIATE, 1)
     if curve is not None:
         socket.curve_publickey, socket.curve_secretkey = curve.public, curve.secret
         socket.curve_serverkey = curve.other

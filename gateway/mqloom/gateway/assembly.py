@@ -3,18 +3,21 @@
 import logging
 import os
 import secrets
+from collections.abc import Sequence
 
 from mqloom.core.counters import Counters
 from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.ids import GatewayId
 from mqloom.core.seals import NONCE_BYTES, Keyring
+from mqloom.core.telemetry import Record
 from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation, hints
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
-from mqloom.gateway.drivers.observing import ObservationPlan
+from mqloom.gateway.drivers.observing import ObservationPlan, Sinks
+from mqloom.gateway.drivers.telemetry import TelemetryPlan
 from mqloom.gateway.drivers.wall_clock import wall_at
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, RecordRequest, SubscribeRequest
 from mqloom.gateway.key_file import keyring_in, order_keys_in
@@ -63,13 +66,14 @@ class Assembly:
                 MQTT_CLIENTS[configuration.federation.mqtt_client],
             ),
             configuration.federation.data,
-            self._sink,
+            Sinks(self._sink, self._records),
             ObservationPlan(
                 configuration.federation.telemetry_s,
                 MetricsAddress(broker.metrics_host, broker.metrics_port),
                 configuration.federation.load_window_s,
                 broker.output_bytes_s_max,
                 broker.memory_bytes_max,
+                telemetry_plan(configuration, gateway),
             ),
         )
 
@@ -86,7 +90,8 @@ class Assembly:
         if changeable.keyring is not None and changeable.keyring != self._keyring:
             news.append(f"keys: {changeable.keyring.sending.name} seals from now on")
         self._federation, self._keyring = federation, changeable.keyring
-        self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s)
+        telemetry = telemetry_plan(federation.configuration, self._gateway)
+        self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s, telemetry)
         return news, left
 
     def _address_of(self, gateway: GatewayId) -> BrokerAddress | None:
@@ -140,6 +145,9 @@ class Assembly:
     def _sink(self, record: CounterRecord) -> None:
         self._federation.manager.record(record, self._failed)
 
+    def _records(self, records: Sequence[Record]) -> None:
+        self._federation.manager.telemetry(self._gateway, records, self._failed)
+
     def _failed(self, plugin: str, hook: str, error: Exception) -> None:
         self._counters.add("plugin_failures", plugin)
         count = self._counters.value("plugin_failures", plugin)
@@ -168,6 +176,19 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
             [broker.id for broker in configuration.brokers if broker.id != gateway],
             [(one, other) for one, other in (link.between for link in configuration.links)],
         ),
+    )
+
+
+def telemetry_plan(configuration: Configuration, gateway: GatewayId) -> TelemetryPlan:
+    """Return what a gateway tells the collector, and plugins."""
+    table = configuration.telemetry
+    return TelemetryPlan(
+        endpoint=table.endpoint,
+        window_s=table.window_s,
+        held_bytes_max=table.held_bytes_max,
+        groups_max=table.groups_max,
+        to_plugins=table.plugins,
+        is_on=configuration.broker(gateway).telemetry and bool(table.endpoint or table.plugins),
     )
 
 

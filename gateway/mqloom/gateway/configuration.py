@@ -12,6 +12,7 @@ from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.core.limits import HOST_LENGTH_MAX, ID_LENGTH_MAX, PAYLOAD_BYTES_MAX
 from mqloom.core.orders import RosterBroker
+from mqloom.core.telemetry_outbox import HELD_BYTES_MAX
 from mqloom.core.tls import TlsFiles
 from mqloom.core.topics import encode_id
 from mqloom.gateway.tables import ReadTable, nearest, read_table, read_tables, read_toml
@@ -75,6 +76,7 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     client_tls: Literal["same", "on", "off"] = "same"
     output_bytes_s_max: Annotated[int, Meta(ge=0)] = 0
     memory_bytes_max: Annotated[int, Meta(ge=0)] = 0
+    telemetry: bool = True
 
     def for_clients(self) -> RosterBroker:
         """Where clients that are moved here find this broker."""
@@ -122,6 +124,16 @@ class SubscriptionTable(Struct, frozen=True, kw_only=True):
     where: str = ""
 
 
+class TelemetryTable(Struct, frozen=True, kw_only=True):
+    """[telemetry]: what gateways tell a collector about themselves, if there is one."""
+
+    endpoint: str = ""
+    window_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
+    groups_max: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
+    held_bytes_max: Annotated[int, Meta(ge=1_048_576)] = HELD_BYTES_MAX
+    plugins: bool = False
+
+
 class PluginsTable(Struct, frozen=True, kw_only=True):
     """[plugins]: what is loaded besides the installed ones, what is not, and everybody's settings."""
 
@@ -142,6 +154,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     codecs: list[CodecTable]
     plugins: PluginsTable
     subscriptions: list[SubscriptionTable]
+    telemetry: TelemetryTable = TelemetryTable()
 
     @property
     def key_path(self) -> Path | None:
@@ -168,6 +181,7 @@ TABLES: Final[Mapping[str, type[Struct]]] = {
     "links": LinkTable,
     "plugins": PluginsTable,
     "subscriptions": SubscriptionTable,
+    "telemetry": TelemetryTable,
 }
 """Every table of the file, by name."""
 
@@ -187,6 +201,7 @@ class Draft:
     codecs: list[ReadTable[CodecTable]]
     plugins: PluginsTable | None
     subscriptions: list[ReadTable[SubscriptionTable]]
+    telemetry: TelemetryTable | None
     problems: tuple[str, ...]
 
     def finish(self) -> Configuration:
@@ -195,6 +210,7 @@ class Draft:
             raise ConfigurationError(self.source, self.problems)
         assert self.federation is not None
         assert self.plugins is not None
+        assert self.telemetry is not None
         return Configuration(
             source=self.source,
             folder=self.folder,
@@ -204,6 +220,7 @@ class Draft:
             codecs=[entry.table for entry in self.codecs if entry.table is not None],
             plugins=self.plugins,
             subscriptions=[entry.table for entry in self.subscriptions if entry.table is not None],
+            telemetry=self.telemetry,
         )
 
 
@@ -230,5 +247,6 @@ def read_draft(path: Path) -> Draft:
         codecs=codecs,
         plugins=None if wrong_plugins else plugins,  # in half, it would load half the plugins
         subscriptions=read_tables(SubscriptionTable, document.get("subscriptions", []), "subscriptions", problems),
+        telemetry=read_table(TelemetryTable, document.get("telemetry", {}), "telemetry", problems),
         problems=(*problems, *wrong_plugins),
     )

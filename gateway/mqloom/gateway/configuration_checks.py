@@ -1,6 +1,7 @@
 """Whether a configuration describes a federation that can work: every mistake, each in a sentence with its place."""
 
 import itertools
+import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -32,6 +33,10 @@ from mqloom.gateway.tables import nearest
 
 OUTPUT_BYTES_S_MIN: Final = 1_000
 """A smaller limit on what clients get is a mistake: it is in bytes a second."""
+
+
+ENDPOINT: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:]+\]|[^/:\s]+):[1-9]\d{0,4}|ipc://\S+")
+"""Where a collector can be."""
 
 
 class Federation(NamedTuple):
@@ -69,6 +74,13 @@ def _meaning_problems(draft: Draft) -> Iterator[str]:
     yield from _subscription_problems(draft)
     yield from _plugin_problems(draft)
     yield from _key_problems(draft)
+    yield from _telemetry_problems(draft)
+
+
+def _telemetry_problems(draft: Draft) -> Iterator[str]:
+    endpoint = "" if draft.telemetry is None else draft.telemetry.endpoint
+    if endpoint and not ENDPOINT.fullmatch(endpoint):
+        yield f"telemetry.endpoint: {endpoint!r} is no address of ZeroMQ: it should look like tcp://collector.example:5570"
 
 
 def _key_problems(draft: Draft) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import Record
 from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.interfaces import (
     AdapterKind,
@@ -93,3 +94,7 @@ class HookSpecs:
     @_hookspec
     def mqloom_record(self, settings: Settings, record: CounterRecord) -> None:
         """Take a telemetry record. Called every `federation.telemetry_s` seconds and when the gateway ends."""
+
+    @_hookspec
+    def mqloom_telemetry(self, settings: Settings, gateway: GatewayId, records: Sequence[Record]) -> None:
+        """Take typed telemetry records. Called with each window of telemetry or load, if `telemetry.plugins` is on."""

@@ -15,6 +15,7 @@ import pluggy
 
 from mqloom.core.errors import PluginError
 from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import Record
 from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.hookspecs import PROJECT, HookSpecs
 from mqloom.gateway.interfaces import (
@@ -148,11 +149,18 @@ class Manager:
 
     def record(self, record: CounterRecord, on_failure: OnFailure) -> None:
         """Give a record to every sink."""
-        for plugin, call in self._calls("mqloom_record", record=record):
+        self._tell("mqloom_record", on_failure, record=record)
+
+    def telemetry(self, gateway: GatewayId, records: Sequence[Record], on_failure: OnFailure) -> None:
+        """Give typed records to every sink."""
+        self._tell("mqloom_telemetry", on_failure, gateway=gateway, records=records)
+
+    def _tell(self, hook: str, on_failure: OnFailure, **arguments: object) -> None:
+        for plugin, call in self._calls(hook, **arguments):
             try:
                 call()
             except Exception as error:
-                on_failure(plugin, "mqloom_record", error)
+                on_failure(plugin, hook, error)
 
     def _named(self, hook: str, kind: type[Offer]) -> dict[str, Offer]:
         offers: dict[str, Offer] = {}

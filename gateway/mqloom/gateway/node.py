@@ -115,6 +115,8 @@ class Node:
             payload_bytes_max=parts.payload_bytes_max,
             journal=self._journal,
         )
+        self.tally = self._traffic.tally
+        """What is counted for telemetry, if anybody wants it."""
         gateway, epoch, pace = parts.gateway, parts.epoch, parts.pace
         self._migrations = Migrations(gateway, epoch, parts.orders, self._subscribers, self._journal, pace)
         self._agency = Agency(

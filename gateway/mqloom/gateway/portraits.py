@@ -64,11 +64,12 @@ class Painter:
             gateway=self._gateway,
             epoch=self._epoch,
             strategy=strategy,
-            links=tuple(self._as_it_stands(link) for link in links[:PORTRAIT_LINKS_MAX]),
+            links=tuple(as_it_stands(link, self._links) for link in links[:PORTRAIT_LINKS_MAX]),
             left_out=max(0, len(links) - PORTRAIT_LINKS_MAX),
         )
 
-    def _as_it_stands(self, link: PaintedLink) -> PaintedLink:
-        """How primary links stand we know ourselves."""
-        known = self._links.get(link.gateway)
-        return link if known is None else replace(link, up=known.state is LinkState.UP)
+
+def as_it_stands(link: PaintedLink, links: Mapping[GatewayId, Link]) -> PaintedLink:
+    """Return what an overlay says of a link; how primary ones stand we know ourselves."""
+    known = links.get(link.gateway)
+    return link if known is None else replace(link, up=known.state is LinkState.UP)

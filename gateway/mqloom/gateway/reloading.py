@@ -11,9 +11,12 @@ from mqloom.gateway.configuration_checks import Federation
 from mqloom.gateway.manager import LoadedPlugin
 
 RELOADED: Final = frozenset(
-    {"name", "data", "telemetry_s", "federate", "key_file", "client_host", "client_port", "client_tls"}
+    {"name", "data", "telemetry_s", "federate", "key_file", "client_host", "client_port", "client_tls", "telemetry"}
 )
-"""Keys of [federation] and of the gateway's [[brokers]] that hold at once, as do [[codecs]] and [[subscriptions]]."""
+"""Keys of [federation] and of the gateway's [[brokers]] that hold at once, as do [[codecs]], [[subscriptions]] and
+[telemetry], of which all does but what is kept in memory at most."""
+
+TELEMETRY: Final = ("endpoint", "window_s", "groups_max", "plugins")
 
 BUILT_IN: Final = {
     "mqloom_matcher": "matcher",
@@ -53,6 +56,9 @@ def changed(old: Federation, new: Federation, gateway: GatewayId) -> list[str]:
     mine = [[each for each in one.subscriptions if each.broker == gateway] for one in (before, after)]
     if mine[0] != mine[1]:
         places.append("subscriptions")
+    places += [
+        f"telemetry.{key}" for key in TELEMETRY if getattr(before.telemetry, key) != getattr(after.telemetry, key)
+    ]
     had, has = _by_name(old), _by_name(new)
     places += [
         f"plugins: {name} ({'gone' if name not in has else 'new' if name not in had else 'other settings'})"
@@ -79,6 +85,8 @@ def left_as_it_was(old: Federation, new: Federation, gateway: GatewayId) -> list
     places = [f"federation.{key}" for key in _differing(before.federation, after.federation)]
     if bool(before.federation.key_file) != bool(after.federation.key_file):  # other keys hold at once
         places.append("federation.key_file")
+    if before.telemetry.held_bytes_max != after.telemetry.held_bytes_max:
+        places.append("telemetry.held_bytes_max")
     mine = after.broker(gateway)
     places += [f"brokers.{key} of {gateway}" for key in _differing(before.broker(gateway), mine)]
     others = {broker.id: broker for broker in before.brokers if broker.id != gateway}

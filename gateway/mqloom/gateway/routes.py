@@ -32,6 +32,7 @@ from mqloom.core.poset import Poset
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.anchorings import Anchoring, Anchorings
 from mqloom.gateway.announcements import Announcements
+from mqloom.gateway.groups import Groups
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.interfaces import Matcher
 from mqloom.gateway.journal import Journal, PluginFailed
@@ -80,6 +81,7 @@ class Routes:
         self._rivals = Rivals()
         self._own: Poset[SubscriptionKey] | None = None
         """Subscriptions of our own clients, once somebody has asked for their covering set."""
+        self._groups: Groups | None = None
         self._established_here: list[tuple[SubscriptionKey, bool]] = []
         self.mentions = Mentions()
 
@@ -113,8 +115,8 @@ class Routes:
         targets = [each for each in self._overlay.spread_wishes(source) if each in self._announcements]
         entry = Entry(subscription, source, self._anchorings.join(key, source, named), set(targets), hops)
         self._entries[key] = entry
-        if source is None and self._own is not None:
-            self._own.add(key, subscription)
+        if source is None:
+            self._keep_own(key, subscription)
         self.mentions.add(subscription.where)
         for target in targets:
             announcements = self._announcements[target]
@@ -184,8 +186,8 @@ class Routes:
                 self._rivals.drop(key, source)
             return False
         del self._entries[key]
-        if source is None and self._own is not None:
-            self._own.remove(key)
+        if source is None:
+            self._forget_own(key)
         self._anchorings.leave(key, entry.anchoring)
         with contextlib.suppress(PluginFailed):
             self._journal.guard("matcher", self._matcher.remove, key)
@@ -233,6 +235,26 @@ class Routes:
                 if entry.source is None:
                     self._own.add(key, entry.subscription)
         return [self._own[key] for key in self._own.covering_set()]
+
+    @property
+    def groups(self) -> Groups:
+        """Our own clients' subscriptions that want the same; they are kept up from the first time on."""
+        if self._groups is None:
+            own = ((key, entry.subscription) for key, entry in self._entries.items() if entry.source is None)
+            self._groups = Groups(own)
+        return self._groups
+
+    def _keep_own(self, key: SubscriptionKey, subscription: Subscription) -> None:
+        if self._own is not None:
+            self._own.add(key, subscription)
+        if self._groups is not None:
+            self._groups.add(key, subscription)
+
+    def _forget_own(self, key: SubscriptionKey) -> None:
+        if self._own is not None:
+            self._own.remove(key)
+        if self._groups is not None:
+            self._groups.remove(key)
 
     def source_of(self, key: SubscriptionKey) -> GatewayId | None:
         """Return the side from which a known subscription came; None is here."""

@@ -49,6 +49,7 @@ from mqloom.gateway.profiling import Profiling
 from mqloom.gateway.routes import Routes
 from mqloom.gateway.soft_links import SoftLinks
 from mqloom.gateway.subscribers import Matched, Subscribers
+from mqloom.gateway.tallies import Tally
 
 Published = LocallyPublished | LocallyRefused
 TrafficEvent = PublishesReceived | Published | ParkedReceived | FencePassed | IntakeOpened | IntakeLost
@@ -92,6 +93,7 @@ class Traffic:
         self._told_mark = 0
         self._matching = Matching(matcher, contents, routes, overlay, links, self._set_aside, journal)
         self.profiling = Profiling(contents, routes, journal)
+        self.tally = Tally(routes, overlay, links)
         self._early = Early(journal)
         self._effects: list[Effect] = []
 
@@ -295,12 +297,14 @@ class Traffic:
             return
         publications = [publication for publication, _ in batch]
         local: list[Matched] = []
+        split: list[tuple[list[SubscriptionKey], Sequence[GatewayId]]] = []
         matched = relayed = 0
         found = self._matching.match(publications, [duty for _, duty in batch])
         if self.profiling.is_sampling:
             self.profiling.note(publications, found)
         for (publication, duty), keys in zip(batch, found, strict=True):
-            here, hops = self._matching.split(keys, source, publication.qos)
+            here, hops = ways = self._matching.split(keys, source, publication.qos)
+            split.append(ways)
             if here or hops:
                 matched += 1
             if here:
@@ -309,6 +313,7 @@ class Traffic:
                 relayed += 1
             if hops:
                 self._forward(publication, duty, hops)
+        self.tally.routed(publications, split, source)
         self._counters.add("publications_matched", amount=matched)
         self._counters.add("publications_relayed", amount=relayed)
         self._deliver(local)

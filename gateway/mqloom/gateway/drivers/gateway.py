@@ -42,6 +42,7 @@ from mqloom.core.events import (
     Event,
     FramesReceived,
     InterestLearned,
+    LoadMeasured,
     LocallyPublished,
     Parked,
     ParkedReceived,
@@ -58,12 +59,13 @@ from mqloom.gateway.drivers.intake import IntakeDriver
 from mqloom.gateway.drivers.metering import Metering
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
-from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sink
+from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sinks
 from mqloom.gateway.drivers.outward import Outward
 from mqloom.gateway.drivers.own_status import OwnStatus
 from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of
+from mqloom.gateway.drivers.telemetry import TelemetryDriver, TelemetryPlan
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.meters import Meter
 from mqloom.gateway.node import Node
@@ -93,7 +95,7 @@ class GatewayDriver:
         adapter: BrokerAdapter,
         addresses: Addresses,
         data: Sequence[str],
-        sink: Sink,
+        sinks: Sinks,
         observation: ObservationPlan,
     ) -> None:
         self._gateway = gateway
@@ -102,7 +104,7 @@ class GatewayDriver:
         self._connect = addresses.connect
         self._sorter = Sorter(gateway)
         self._data = data
-        self._sink = sink
+        self._sink = sinks.counters
         self._observation = observation
         self._log = logging.LoggerAdapter(logger, {"gateway": gateway})
         self._loop = asyncio.get_running_loop()
@@ -144,8 +146,9 @@ class GatewayDriver:
             observation.memory_bytes_max,
             lambda: self._outward.waiting_bytes,
             self._is_crowded,
-            self._handle,
+            self._measured,
         )
+        self.telemetry = TelemetryDriver(self.node, self._epoch, observation.telemetry, sinks.records)
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
@@ -168,21 +171,27 @@ class GatewayDriver:
             if self._interest is not None:
                 self._handle(self._interest)
             outward = self._publish_report, self._is_served
-            observer = Observer(self.node, self._epoch, self._sink, self._observation, self._metering, *outward)
+            inward = self._sink, self._observation, self._metering, self.telemetry
+            observer = Observer(self.node, self._epoch, *inward, *outward)
             async with observer as self._observer:
                 await self._ended
         finally:
             await self._close()
             await self._adapter.stop()
 
-    def reconfigure(self, event: Reconfigured, telemetry_s: float) -> None:
+    def reconfigure(self, event: Reconfigured, telemetry_s: float, telemetry: TelemetryPlan) -> None:
         """Let a configuration that was read again hold; connections stay as they are."""
+        self.telemetry.reconfigure(telemetry)
         self._handle(event)
         if self._intake is not None and list(self._data) != list(event.data):
             self._intake.change(event.data)
         self._data = event.data
         if self._observer is not None:
             self._observer.telemetry_s = telemetry_s
+
+    def _measured(self, event: LoadMeasured) -> None:
+        self.telemetry.measured(event.load, self._observation.load_window_s)
+        self._handle(event)
 
     def reloaded(self, event: ConfigurationRead) -> None:
         """Tell an operator what became of reading the configuration again."""

@@ -14,6 +14,7 @@ from mqloom.core.limits import REPORT_EVERY_S, SAMPLE_EVERY_S
 from mqloom.core.reports import Report, encode_report
 from mqloom.gateway.drivers.metering import Metering
 from mqloom.gateway.drivers.metrics import MetricsAddress, MetricsServer, process_figures
+from mqloom.gateway.drivers.telemetry import RecordsSink, TelemetryDriver, TelemetryPlan
 from mqloom.gateway.interfaces import CounterRecord
 from mqloom.gateway.metrics import render
 from mqloom.gateway.node import Node
@@ -22,8 +23,15 @@ from mqloom.gateway.reporting import Reporting
 Sink = Callable[[CounterRecord], None]
 
 
+class Sinks(NamedTuple):
+    """Where plugins get a gateway's counters, and its telemetry."""
+
+    counters: Sink
+    records: RecordsSink
+
+
 class ObservationPlan(NamedTuple):
-    """How often telemetry plugins get the counters, and where metrics are served."""
+    """How often telemetry plugins get the counters, where metrics are served, and what the collector is told."""
 
     telemetry_s: float
     metrics: MetricsAddress = MetricsAddress("127.0.0.1", 0)
@@ -33,6 +41,7 @@ class ObservationPlan(NamedTuple):
     """What our own clients get at most, in bytes a second; 0: as much as there is."""
     memory_bytes_max: int = 0
     """What memory is measured against; 0: the machine's."""
+    telemetry: TelemetryPlan = TelemetryPlan(is_on=False)
 
 
 class Observer:
@@ -45,6 +54,7 @@ class Observer:
         sink: Sink,
         plan: ObservationPlan,
         metering: Metering,
+        telemetry: TelemetryDriver,
         publish: Callable[[bytes], None],
         is_served: Callable[[], bool],
     ) -> None:
@@ -54,6 +64,7 @@ class Observer:
         self._is_served = is_served
         self._load_window_s = plan.load_window_s
         self._metering = metering
+        self._driver = telemetry
         self.metrics = MetricsServer(plan.metrics, self._page) if plan.metrics.port else None
         self._publish = publish
         self._reporting = Reporting(node.gateway, epoch, time.time())
@@ -62,7 +73,7 @@ class Observer:
     async def __aenter__(self) -> "Observer":
         if self.metrics is not None:
             await self.metrics.__aenter__()
-        works = (self._telemetry(), self._reports(), self._metering.run(self._load_window_s))
+        works = (self._telemetry(), self._reports(), self._metering.run(self._load_window_s), self._driver.run())
         self._tasks = [asyncio.create_task(work) for work in works]
         return self
 
@@ -72,6 +83,7 @@ class Observer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._driver.farewell()
         if self.metrics is not None:
             await self.metrics.__aexit__(kind, error, trace)
         self._record()

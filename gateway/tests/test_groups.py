@@ -1,0 +1,87 @@
+import random
+
+from mqloom.core.ids import GatewayId, SubscriptionKey
+from mqloom.core.subscription import Subscription
+from mqloom.gateway.groups import Group, Groups
+
+
+def key(number: int) -> SubscriptionKey:
+    return SubscriptionKey(GatewayId("A"), 1, number)
+
+
+def wish(number: int) -> Subscription:
+    return Subscription.parse("stocks/#", f"volume > {number}")
+
+
+def figures(groups: list[Group]) -> list[tuple[str, int, int, int]]:
+    return [(str(each.subscription.where), each.subscribers, each.publications, each.payload_bytes) for each in groups]
+
+
+def test_those_who_want_the_same_are_one_group_however_they_wrote_it() -> None:
+    groups = Groups([(key(1), wish(1)), (key(2), Subscription.parse("stocks/#", "volume>1")), (key(3), wish(3))])
+    groups.matched([key(1), key(2)], 100, 1)
+    groups.matched([key(1), key(2), key(3)], 10, 5)
+    assert figures(groups.window(10)) == [("volume > 1", 2, 6, 150), ("volume > 3", 1, 5, 50)]
+
+
+def test_a_window_begins_with_nothing_and_a_group_without_subscribers_is_none() -> None:
+    groups = Groups([])
+    groups.add(key(1), wish(1))
+    groups.add(key(2), wish(2))
+    groups.matched([key(1), key(2)], 1, 1)
+    groups.window(10)
+    groups.remove(key(2))
+    assert figures(groups.window(10)) == [("volume > 1", 1, 0, 0)]
+    groups.remove(key(1))
+    assert groups.window(10) == []
+
+
+def test_what_matches_a_subscription_that_is_gone_is_passed_over() -> None:
+    groups = Groups([(key(1), wish(1))])
+    groups.matched([key(7)], 1, 1)
+    assert figures(groups.window(10)) == [("volume > 1", 1, 0, 0)]
+
+
+def test_the_busiest_come_first_and_the_silent_in_turn() -> None:
+    groups = Groups((key(number), wish(number)) for number in range(10))
+    told: list[str] = []
+    for _ in range(5):
+        groups.matched([key(9)], 1, 1)
+        busiest, *others = groups.window(3)
+        assert busiest.publications == 1
+        assert [each.publications for each in others] == [0, 0]
+        told += [str(each.subscription.where) for each in others]
+    assert set(told) == {f"volume > {number}" for number in range(9)}
+
+
+def test_more_busy_ones_than_may_be_told_leave_out_those_with_least() -> None:
+    groups = Groups((key(number), wish(number)) for number in range(10))
+    for number in range(10):
+        groups.matched([key(number)], 1, number + 1)
+    assert [each.publications for each in groups.window(3)] == [10, 9, 8]
+    assert [each.publications for each in groups.window(3)] == [0, 0, 0]
+
+
+def test_at_random_it_counts_as_counting_one_by_one_does() -> None:
+    randomness = random.Random(5)
+    standing: dict[SubscriptionKey, Subscription] = {}
+    groups = Groups([])
+    counted: dict[Subscription, int] = {}
+    for number in range(2_000):
+        event = randomness.random()
+        if event < 0.4:
+            standing[key(number)] = wish(randomness.randrange(20))
+            groups.add(key(number), standing[key(number)])
+        elif event < 0.6 and standing:
+            gone = randomness.choice(list(standing))
+            groups.remove(gone)
+            del standing[gone]
+        else:
+            wanted = wish(randomness.randrange(20))
+            groups.matched([each for each, subscription in standing.items() if subscription == wanted], 1, 1)
+            if wanted in standing.values():
+                counted[wanted] = counted.get(wanted, 0) + 1
+    found = {each.subscription: (each.subscribers, each.publications) for each in groups.window(100)}
+    held = list(standing.values())
+    assert found == {each: (held.count(each), counted.get(each, 0)) for each in {*held, *counted}}
+    assert {each.subscription for each in groups.window(100)} == set(held)

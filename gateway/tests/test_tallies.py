@@ -1,0 +1,69 @@
+"""What a whole node counts for telemetry while publications go their way."""
+
+from mqloom.core.messages import Announce
+from mqloom.gateway.tallies import SAMPLES_MAX, LinkTally, Tallied
+from mqloom.lab.gate import ANN, A, B, Gate, key, publication, with_two
+
+
+def watched() -> Gate:
+    gate = with_two()
+    gate.record(ANN, {"one": ("a/#", "x > 1"), "two": ("a/#", "x > 4")})
+    gate.hear(B, Announce(key(B, 1), "a/#", "x > 5"))
+    gate.node.tally.window(0)
+    return gate
+
+
+def links(tallied: Tallied) -> dict[str, LinkTally]:
+    return {link.gateway: tally for link, tally in tallied.links}
+
+
+def groups(tallied: Tallied) -> dict[str, tuple[int, int, int]]:
+    return {
+        str(group.subscription.where): (group.subscribers, group.publications, group.payload_bytes)
+        for group in tallied.groups
+    }
+
+
+def test_each_group_is_counted_by_what_its_subscribers_got_and_links_by_what_went_over_them() -> None:
+    gate = watched()
+    gate.publish(b'{"x": 1}', b'{"x": 2}', b'{"x": 6}')
+    tallied = gate.node.tally.window(10)
+    assert groups(tallied) == {"x > 1": (1, 2, 16), "x > 4": (1, 1, 8)}
+    assert links(tallied) == {A: LinkTally(), B: LinkTally(sent=1, sent_bytes=len('{"x": 6}') + len("a/b"))}
+    assert links(gate.node.tally.window(10)) == {A: LinkTally(), B: LinkTally()}
+
+
+def test_what_came_from_a_neighbour_and_nobody_here_wants_is_a_pure_forward() -> None:
+    gate = watched()
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    gate.node.tally.window(0)
+    gate.hear(B, publication(1, b'{"x": 0}', B), publication(2, b'{"x": 2}', B))
+    found = links(gate.node.tally.window(10))
+    assert (found[A].sent, found[A].pure_forwards) == (2, 1)
+    assert (found[B].received, found[B].received_unwanted) == (2, 1)
+
+
+def test_nothing_is_counted_before_the_first_window_nor_after_the_last() -> None:
+    gate = with_two()
+    gate.record(ANN, {"one": ("a/#", "")})
+    gate.publish(b'{"x": 1}')
+    assert groups(gate.node.tally.window(10)) == {"": (1, 0, 0)}
+    gate.node.tally.stop()
+    gate.publish(b'{"x": 1}')
+    assert groups(gate.node.tally.window(10)) == {"": (1, 0, 0)}
+
+
+def test_under_load_samples_stand_for_all_and_their_number_is_bounded() -> None:
+    gate = watched()
+    sampled = []
+    matched = gate.node.tally._routes.groups.matched
+    gate.node.tally._routes.groups.matched = lambda *what: (sampled.append(what), matched(*what))[1]  # type: ignore[method-assign, assignment]
+    count = 10 * SAMPLES_MAX
+    for _ in range(3):
+        sampled.clear()
+        for _ in range(count // 100):
+            gate.publish(*[b'{"x": 2}'] * 100)
+        _, publications, payload_bytes = groups(gate.node.tally.window(10))["x > 1"]
+        assert abs(publications - count) <= 16
+        assert payload_bytes == publications * 8
+        assert len(sampled) <= 4 * SAMPLES_MAX
