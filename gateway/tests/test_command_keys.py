@@ -5,6 +5,7 @@ import pytest
 
 from mqloom.core.command import main
 from mqloom.core.signatures import public_key
+from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.gateway.key_file import new_key, write_keys
 
 FEDERATION = """
@@ -31,9 +32,10 @@ def test_a_key_is_made_shown_without_its_secret_and_rotated_in_three_steps(
     secret = path.read_text().split('secret = "')[1][:64]
     assert main(["keys", "show", str(path)]) == 0
     shown = capsys.readouterr()
-    between, orders = shown.out.splitlines()
+    between, orders, telemetry = shown.out.splitlines()
     assert between.endswith("  blake2b  sending")
     assert orders.endswith("  ed25519  sending")
+    assert telemetry.endswith("  curve  sending")
     assert secret not in shown.out
     assert shown.err == ""
     for number, states in enumerate((["sending", "accepted"], ["accepted", "sending"], ["retired", "sending"]), 1):
@@ -74,6 +76,31 @@ def test_a_file_without_an_order_key_gets_one_once(tmp_path: Path, capsys: pytes
     assert main(["keys", "public", str(path)]) == 0
     assert main(["keys", "order", str(path)]) == 1
     assert "mqloom keys rotate --orders" in capsys.readouterr().err
+
+
+def test_a_telemetry_key_is_added_once_rotated_and_written_alone_for_the_collector(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, alone = tmp_path / "federation.keys", tmp_path / "telemetry.keys"
+    write_keys(path, [new_key("sending")], is_new=True)
+    for command in (["telemetry", "--to", str(alone)], ["rotate", "--telemetry"]):
+        assert main(["keys", *command, str(path)]) == 1
+        assert "has no telemetry key; `mqloom keys telemetry` adds one" in capsys.readouterr().err
+    assert main(["keys", "telemetry", str(path)]) == 0
+    assert main(["keys", "telemetry", str(path)]) == 1
+    assert "mqloom keys rotate --telemetry" in capsys.readouterr().err
+    seen = []
+    for step in ("", "whoever reads", "Start the collector again", "whoever reads"):
+        if step:
+            assert main(["keys", "rotate", "--telemetry", str(path)]) == 0
+            assert step in capsys.readouterr().out
+        assert main(["keys", "telemetry", "--to", str(alone), str(path)]) == 0
+        assert telemetry_secrets(alone) == telemetry_secrets(path)
+        assert alone.stat().st_mode & 0o777 == 0o600
+        assert "blake2b" not in alone.read_text()
+        seen.append(telemetry_secrets(alone))
+    (old,), (before, new), exchanged, (last,) = seen
+    assert (before, exchanged, last) == (old, (new, old), new)
 
 
 def test_keys_that_others_may_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

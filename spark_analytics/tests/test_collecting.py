@@ -87,6 +87,7 @@ def test_whoever_does_not_have_the_key_neither_sends_nor_reads(tmp_path: Path, c
         with pytest.raises(RangeError, match="with the same telemetry key"):
             asking.ranges().bounds()
         asking.close()
+        assert server.collector.counts["strangers"] >= 2
     assert LocalRanges(tmp_path).bounds() == (0, 0)
 
 
@@ -104,6 +105,21 @@ def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
         asking.close()
         assert server.collector.counts["records"] == 100
         context.destroy(linger=0)
+
+
+def test_a_second_collector_for_the_same_folder_is_told_so(tmp_path: Path) -> None:
+    plan = CollectPlan(spool=tmp_path, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*")
+    with running(tmp_path), pytest.raises(LocalError, match="another collector writes into it"):
+        CollectServer(plan, lambda _: None)
+    CollectServer(plan, lambda _: None).close()
+
+
+def test_while_keys_are_rotated_a_reader_tries_the_other_one(tmp_path: Path) -> None:
+    old, new = bytes(32), bytes([1] * 32)
+    with running(tmp_path, collector_curve(new)) as server:
+        asking = Asking(server.addresses[1], peer_curve(old), others=[peer_curve(new)], answer_s=0.5)
+        assert asking.ranges().bounds() == (0, 0)
+        asking.close()
 
 
 def test_a_second_collector_at_the_same_place_is_told_so(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils.monitor import recv_monitor_message
 
 from mqloom.core.telemetry_keys import Curve
 
@@ -17,6 +18,9 @@ HIGH_WATER: Final = 1_000
 RECONNECT_MS: Final = 100
 RECONNECT_MS_MAX: Final = 2_000
 """How often somebody who is not there is tried: after the first of these, then twice that, up to the second."""
+
+STRANGERS_MAX: Final = 1_000
+"""Attempts of strangers that are counted at a time."""
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A longer message ends the connection of whoever sent it."""
@@ -69,6 +73,20 @@ def authenticate(context: "zmq.Context[zmq.Socket[bytes]]", curve: Curve) -> Thr
     authenticator.start()
     authenticator.configure_curve_callback("mqloom", _OneKey(curve.other))
     return authenticator
+
+
+def watch_strangers(socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
+    """Return what tells of those who could not prove themselves to a socket that listens (`strangers`)."""
+    return socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+
+
+def strangers(monitor: "zmq.Socket[bytes]") -> int:
+    """Return how many tried in vain since the last call, STRANGERS_MAX at most at a time."""
+    count = 0
+    while count < STRANGERS_MAX and monitor.poll(0):
+        recv_monitor_message(monitor)
+        count += 1
+    return count
 
 
 class _OneKey:

@@ -10,6 +10,7 @@ from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.ids import GatewayId
 from mqloom.core.seals import NONCE_BYTES, Keyring
 from mqloom.core.telemetry import Record
+from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation, hints
@@ -180,13 +181,14 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
 
 
 def telemetry_plan(configuration: Configuration, gateway: GatewayId) -> TelemetryPlan:
-    """Return what a gateway tells the collector, and plugins."""
+    """Return what a gateway tells the collector, and plugins; raises ConfigurationError."""
     table = configuration.telemetry
     return TelemetryPlan(
         endpoint=table.endpoint,
         window_s=table.window_s,
         held_bytes_max=table.held_bytes_max,
         groups_max=table.groups_max,
+        secrets=() if configuration.key_path is None else telemetry_secrets(configuration.key_path),
         to_plugins=table.plugins,
         is_on=configuration.broker(gateway).telemetry and bool(table.endpoint or table.plugins),
     )

@@ -13,6 +13,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.layout import RESERVED
 from mqloom.core.limits import HOPS_MAX
 from mqloom.core.subscription import Subscription
+from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.tls import tls_context
 from mqloom.core.topics import check_topic, check_topic_filter, topic_filter_covers, topic_filters_intersect
 from mqloom.gateway.configuration import (
@@ -94,7 +95,8 @@ def _key_problems(draft: Draft) -> Iterator[str]:
 
 def hints(federation: Federation) -> list[str]:
     """Return what is no mistake, but better otherwise."""
-    return [*_key_hints(federation.configuration), *_overlay_hints(federation)]
+    configuration = federation.configuration
+    return [*_key_hints(configuration), *_overlay_hints(federation), *_telemetry_hints(configuration)]
 
 
 def _overlay_hints(federation: Federation) -> list[str]:
@@ -107,6 +109,14 @@ def _overlay_hints(federation: Federation) -> list[str]:
         for hint in kind.hints(broker.overlay_settings):
             found.setdefault(hint, []).append(broker.id)
     return [f"overlay {kind.name} at {', '.join(brokers)}: {hint}" for hint, brokers in found.items()]
+
+
+def _telemetry_hints(configuration: Configuration) -> list[str]:
+    path, endpoint = configuration.key_path, configuration.telemetry.endpoint
+    if not endpoint.startswith("tcp://") or path is None or telemetry_secrets(path):
+        return []
+    text = f"telemetry.endpoint: {path} has no telemetry key: what gateways tell the collector is not encrypted"
+    return [f"{text}; `mqloom keys telemetry` adds one"]
 
 
 def _key_hints(configuration: Configuration) -> list[str]:

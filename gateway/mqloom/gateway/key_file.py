@@ -8,8 +8,9 @@
     state = "sending"
     secret = "..."
 
-There are two kinds: keys with which gateways seal what they say to each other (`blake2b`, there is at least one), and
-order keys with which they sign what they tell clients (`ed25519`; without one no client is ever moved).
+There are three kinds: keys with which gateways seal what they say to each other (`blake2b`, there is at least one),
+order keys with which they sign what they tell clients (`ed25519`; without one no client is ever moved), and telemetry
+keys, by which gateways and readers know the collector, and it them (`curve`; without one telemetry goes in the clear).
 
 One key of each kind is used (`sending`), others count beside it (`accepted`), or count only for what was kept under
 them, such as parked publications (`retired`). Keys of a kind that this release does not know are passed over: a later
@@ -36,6 +37,7 @@ from msgspec.structs import replace
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.seals import SECRET_BYTES, Key, Keyring, key_of
 from mqloom.core.signatures import SEED_BYTES, OrderKey, OrderKeys
+from mqloom.core.telemetry_key_file import TELEMETRY_KIND, telemetry_key_name
 from mqloom.gateway.tables import read_toml
 
 KIND: Final = "blake2b"
@@ -46,6 +48,7 @@ assert SEED_BYTES == SECRET_BYTES
 NAMES: Final[Mapping[str, Callable[[bytes], str]]] = {
     KIND: lambda secret: key_of(secret).name,
     ORDER_KIND: lambda secret: OrderKey(secret).public.name,
+    TELEMETRY_KIND: telemetry_key_name,
 }
 """The kinds that this release knows, each with how the id of a key is made from its secret."""
 

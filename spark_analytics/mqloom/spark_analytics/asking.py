@@ -1,6 +1,8 @@
 """A reader's end of the collector: asks over ZeroMQ, again if no answer comes, for so long and no longer."""
 
 import itertools
+from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import zmq
@@ -18,9 +20,17 @@ TRIES: Final = 6
 class Asking:
     """One connection to a collector's readers' address; asks one question at a time."""
 
-    def __init__(self, endpoint: str, curve: Curve | None = None, *, answer_s: float = ANSWER_S, tries: int = TRIES):
+    def __init__(
+        self,
+        endpoint: str,
+        curve: Curve | None = None,
+        *,
+        others: Sequence[Curve] = (),
+        answer_s: float = ANSWER_S,
+        tries: int = TRIES,
+    ):
         self._endpoint = endpoint
-        self._curve = curve
+        self._curves = deque([curve, *others])  # while keys are rotated, another may be right
         self._answer_s = answer_s
         self._tries = tries
         self._numbers = itertools.count(1)
@@ -37,7 +47,7 @@ class Asking:
             number = next(self._numbers).to_bytes(8, "big")
             try:
                 if self._socket is None:
-                    self._socket = connect(self._context, self._endpoint, self._curve)
+                    self._socket = connect(self._context, self._endpoint, self._curves[0])
                 self._socket.send_multipart([number, question], zmq.NOBLOCK)
                 while self._socket.poll(round(self._answer_s * 1_000)):
                     answered, answer = self._socket.recv_multipart()
@@ -48,6 +58,7 @@ class Asking:
             except zmq.ZMQError as error:
                 raise RangeError(f"{self._endpoint}: {error}: it should look like tcp://host:5571") from None
             self._hang_up()
+            self._curves.rotate(-1)
         waited_s = self._answer_s * self._tries
         hint = "is `mqloom collect` running there, with the same telemetry key, and is this its address for readers?"
         raise RangeError(f"no answer from {self._endpoint} within {waited_s:g} s: {hint}")

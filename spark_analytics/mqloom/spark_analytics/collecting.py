@@ -12,12 +12,12 @@ import zmq
 from mqloom.core.errors import LocalError, TelemetryError
 from mqloom.core.telemetry_keys import Curve
 from mqloom.core.telemetry_outbox import encode_kept
-from mqloom.core.telemetry_sockets import authenticate, listen
+from mqloom.core.telemetry_sockets import authenticate, listen, strangers, watch_strangers
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges, answer_question
 from mqloom.spark_analytics.retention import KEEP_ALL, Retention
 from mqloom.spark_analytics.segments import SpoolError
-from mqloom.spark_analytics.spool import SpoolWriter
+from mqloom.spark_analytics.spool import SpoolLock, SpoolWriter
 
 COMMIT_S: Final = 0.05
 """How long a batch waits for others before the disk is asked to take it."""
@@ -55,16 +55,23 @@ class CollectServer:
         self._plan = plan
         self._tell = tell
         self._show = show
-        self._writer = SpoolWriter(plan.spool, plan.segment_bytes)
+        self._lock = SpoolLock(plan.spool)
+        try:
+            self._writer = SpoolWriter(plan.spool, plan.segment_bytes)
+        except SpoolError:
+            self._lock.release()
+            raise
         self._writer.ensure()
         self.collector: Collector[bytes] = Collector(self._writer)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._stopping = threading.Event()
         curve = plan.curve
+        self._monitors: list[zmq.Socket[bytes]] = []
         self._authenticator = None if curve is None else authenticate(self._context, curve)
         try:
             self._intake = listen(self._context, plan.listen, curve)
             self._readers = listen(self._context, plan.serve, curve)
+            self._monitors = [watch_strangers(socket) for socket in (self._intake, self._readers)]
         except zmq.ZMQError as error:
             self.close()
             text = f"cannot listen at {plan.listen} or {plan.serve}: {error}; is another collector running?"
@@ -96,6 +103,7 @@ class CollectServer:
             if now >= retain_at:
                 self._retain()
                 retain_at = now + RETAIN_EVERY_S
+            self._count_strangers()
             if now >= show_at:
                 self._show(self.collector)
                 show_at = now + SHOW_EVERY_S
@@ -104,6 +112,15 @@ class CollectServer:
                 commit_at = time.monotonic() + COMMIT_S
         self._commit()
         reading.join(timeout=10)
+
+    def _count_strangers(self) -> None:
+        """Count who has no key, or another; the first time, and each time that it is twice as much, it is told."""
+        before = self.collector.counts["strangers"]
+        count = before + sum(strangers(monitor) for monitor in self._monitors)
+        if count > before:
+            self.collector.counts["strangers"] = count
+            if count.bit_length() > before.bit_length():
+                self._tell(f"{count:,} attempts so far of somebody who does not have our telemetry key")
 
     def _take_in(self) -> bool:
         for _ in range(_BURST):
@@ -161,6 +178,7 @@ class CollectServer:
         """Let go of files and sockets."""
         self._stopping.set()
         self._writer.close()
+        self._lock.release()
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.destroy(linger=0)

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from mqloom.core.command_amounts import in_units, size, time_span
+from mqloom.core.errors import ConfigurationError
+from mqloom.core.telemetry_key_file import telemetry_secrets
+from mqloom.core.telemetry_keys import collector_curve
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.retention import Retention
@@ -25,17 +28,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--serve", default=SERVE, metavar="ADDRESS", help=f"where readers ask; default: {SERVE}, this machine"
     )
+    parser.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="the federation's keys, or its telemetry keys alone; else: no key"
+    )
     parser.add_argument("--keep-age", type=time_span, default=0.0, metavar="TIME", help="delete what is older: 30d")
     parser.add_argument("--keep-size", type=size, default=0, metavar="SIZE", help="delete the oldest beyond: 10GB")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Collect until a signal ends it; raises LocalError if it cannot begin."""
+    secrets = () if arguments.key_file is None else telemetry_secrets(arguments.key_file)
+    if arguments.key_file is not None and not secrets:
+        problem = "has no telemetry key; `mqloom keys telemetry` adds one"
+        raise ConfigurationError(str(arguments.key_file), (problem,))
     plan = CollectPlan(
         spool=arguments.spool,
         listen=arguments.listen,
         serve=arguments.serve,
         retention=Retention(arguments.keep_age, arguments.keep_size),
+        curve=collector_curve(secrets[0]) if secrets else None,
     )
     line = ProgressLine(arguments.spool)
     server = CollectServer(plan, line.tell, line.show)

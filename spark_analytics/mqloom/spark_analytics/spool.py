@@ -11,6 +11,7 @@ are records left.
 Positions in between frames are not handed out: ranges begin and end where frames do.
 """
 
+import fcntl
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A segment that has become this large is followed by another."""
 
 MARKER: Final = "end"
+LOCK: Final = "lock"
 _SUFFIX: Final = ".segment"
 
 
@@ -205,6 +207,28 @@ class SpoolWriter:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+class SpoolLock:
+    """Keeps a second collector out of a folder for as long as the process lives. Raises SpoolError."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise SpoolError(f"{folder}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise SpoolError(
+                f"{folder}: another collector writes into it: end that one, or take another folder"
+            ) from None
+
+    def release(self) -> None:
+        """Let somebody else write."""
+        os.close(self._file)
 
 
 class SpoolReader:
