@@ -54,6 +54,7 @@ def test_hooks_and_their_arguments_are_those_of_the_specifications() -> None:
         "mqloom_admit": ("settings", "request"),
         "mqloom_admit_record": ("settings", "request"),
         "mqloom_record": ("settings", "record"),
+        "mqloom_telemetry": ("settings", "gateway", "records"),
     }
 
 

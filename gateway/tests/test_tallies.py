@@ -1,6 +1,12 @@
 """What a whole node counts for telemetry while publications go their way."""
 
+from collections.abc import Collection
+
+import pytest
+
+from mqloom.core.ids import SubscriptionKey
 from mqloom.core.messages import Announce
+from mqloom.gateway.groups import Groups
 from mqloom.gateway.tallies import SAMPLES_MAX, LinkTally, Tallied
 from mqloom.lab.gate import ANN, A, B, Gate, key, publication, with_two
 
@@ -53,11 +59,16 @@ def test_nothing_is_counted_before_the_first_window_nor_after_the_last() -> None
     assert groups(gate.node.tally.window(10)) == {"": (1, 0, 0)}
 
 
-def test_under_load_samples_stand_for_all_and_their_number_is_bounded() -> None:
+def test_under_load_samples_stand_for_all_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = watched()
     sampled = []
-    matched = gate.node.tally._routes.groups.matched
-    gate.node.tally._routes.groups.matched = lambda *what: (sampled.append(what), matched(*what))[1]  # type: ignore[method-assign, assignment]
+    matched = Groups.matched
+
+    def note(self: Groups, keys: Collection[SubscriptionKey], payload_bytes: int, weight: int) -> None:
+        sampled.append(weight)
+        matched(self, keys, payload_bytes, weight)
+
+    monkeypatch.setattr(Groups, "matched", note)
     count = 10 * SAMPLES_MAX
     for _ in range(3):
         sampled.clear()
