@@ -17,7 +17,8 @@ from mqloom.core.telemetry import Record, decode_batch, decode_records
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import wait_until_ready
-from mqloom.spark_analytics.spool import SpoolError, SpoolReader
+from mqloom.spark_analytics.segments import SpoolError
+from mqloom.spark_analytics.spool import SpoolReader
 
 A = GatewayId("A")
 
