@@ -208,6 +208,11 @@ def roster() -> str:
     return f"{ROOT}/roster"
 
 
+def alerts() -> str:
+    """Return the topic on which the analysis of telemetry publishes what is worth telling at once."""
+    return f"{ROOT}/alerts"
+
+
 def all_status() -> str:
     """Return the topic filter by which a client finds the gateway beside its broker."""
     return f"{ROOT}/+/status"

@@ -1,0 +1,139 @@
+"""Alerts as publications of MQTT, each once: the broker itself is asked which it already has.
+
+We subscribe to what we publish, with a session that the broker keeps, and acknowledge an alert that comes back to us
+only after it was ticked off. So after a crash the broker sends us again what it has and we have not ticked off, and
+only what does not come is published again. Where a broker keeps no session, an alert may come twice, with the same id.
+"""
+
+import queue
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+import msgspec
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+from mqloom.core.broker_login import BrokerLogin
+from mqloom.core.errors import BrokerError
+from mqloom.core.tls import tls_context, tls_problem
+from mqloom.spark_analytics.alerts import Alert
+
+ANSWER_S: Final = 10.0
+"""How long to wait for the broker's answer to a connection and a subscription."""
+
+RETURN_S: Final = 60.0
+"""How long to wait for what we published to come back; connections that are lost meanwhile are made again."""
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+_named_decoder: Final = msgspec.json.Decoder(_Named)
+
+
+class AlertPublisher:
+    """A connection to the broker where alerts go; a context manager. Raises BrokerError if it does not answer."""
+
+    def __init__(self, login: BrokerLogin, topic: str, name: str) -> None:
+        self._login = login
+        self._topic = topic
+        self._fence = f"{topic}/fence/{name}"
+        self._came: queue.SimpleQueue[MQTTMessage] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._client = self._paho(f"mqloom.alerts.{name}")
+
+    def _paho(self, client_id: str) -> Client:
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id,
+            clean_session=False,
+            protocol=MQTTProtocolVersion.MQTTv311,
+            manual_ack=True,
+        )
+        client.connect_timeout = ANSWER_S
+        client.reconnect_delay_set(1, 10)
+        if self._login.username:
+            client.username_pw_set(self._login.username, self._login.password or None)
+        if self._login.tls is not None:
+            client.tls_set_context(tls_context(self._login.tls))
+            client.tls_insecure_set(not self._login.tls.check_hostname)
+        client.on_connect = self._on_connect
+        client.on_subscribe = lambda *_: self._told.put("")
+        client.on_message = lambda _client, _data, message: self._came.put(message)
+        return client
+
+    def _on_connect(self, client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        if reason.is_failure:
+            self._told.put(f"it refuses us: {reason}")
+        else:
+            client.subscribe([(self._topic, 1), (self._fence, 1)])
+
+    def __enter__(self) -> Self:
+        try:
+            self._client.connect(self._login.host, self._login.port)
+        except OSError as error:
+            raise BrokerError(self._login.address, tls_problem(error) or f"cannot be reached: {error}") from None
+        self._client.loop_start()
+        try:
+            problem = self._told.get(timeout=ANSWER_S)
+        except queue.Empty:
+            problem = f"does not answer within {ANSWER_S:g} s"
+        if problem:
+            self._leave()
+            raise BrokerError(self._login.address, problem)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def publish(self, alerts: list[Alert], tick_off: Callable[[str], None]) -> None:
+        """Publish those that the broker does not have yet, and tick off each that it has. Raises BrokerError.
+
+        Nothing is published twice meanwhile: paho does that itself, when a connection was lost.
+        """
+        waiting = {alert.id: alert for alert in alerts}
+        token = secrets.token_bytes(8)
+        self._client.publish(self._fence, token, qos=1)
+        # What the broker has for us has come when our own message, sent last, is back.
+        self._take(self._fence, waiting, tick_off, lambda message: message.payload == token)
+        if waiting:
+            for alert in waiting.values():
+                self._client.publish(self._topic, msgspec.json.encode(alert), qos=1)
+            self._take(self._topic, waiting, tick_off, lambda _: not waiting)
+
+    def _take(
+        self,
+        topic: str,
+        waiting: dict[str, Alert],
+        tick_off: Callable[[str], None],
+        is_last: Callable[[MQTTMessage], bool],
+    ) -> None:
+        """Take messages until one on this topic is the last; raises BrokerError if it does not come in time."""
+        until = time.monotonic() + RETURN_S
+        while True:
+            try:
+                message = self._came.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                text = f"what we publish on {topic} does not come back within {RETURN_S:g} s: may we read it there?"
+                raise BrokerError(self._login.address, text) from None
+            if message.topic == self._topic:
+                name = _name(message.payload)
+                if waiting.pop(name, None) is not None:
+                    tick_off(name)
+            self._client.ack(message.mid, message.qos)
+            if message.topic == topic and is_last(message):
+                return
+
+
+def _name(payload: bytes) -> str:
+    try:
+        return _named_decoder.decode(payload).id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""  # somebody else's

@@ -1,0 +1,100 @@
+import queue
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+from mqloom.core.broker_login import BrokerLogin
+from mqloom.core.errors import BrokerError
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.spark_analytics.alert_publisher import AlertPublisher
+from mqloom.spark_analytics.alerts import Alert
+
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+
+TOPIC = "mqloom/v1/alerts"
+
+
+def alert(number: int) -> Alert:
+    return Alert(
+        id=f"a{number}", kind="link", gateway="north", what="south", is_over=False, value=1.0, at=1.0, text="down"
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Iterator[BrokerLogin]:
+    port = free_port()
+    (tmp_path / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    with mosquitto_process(tmp_path / "mosquitto.conf", port):
+        yield BrokerLogin("127.0.0.1", port)
+
+
+@contextmanager
+def subscriber(login: BrokerLogin) -> Iterator["queue.SimpleQueue[str]"]:
+    """A plain client of MQTT."""
+    came: queue.SimpleQueue[str] = queue.SimpleQueue()
+    ready: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.on_connect = lambda *_: client.subscribe(TOPIC, 1)
+    client.on_subscribe = lambda *_: ready.put(True)
+    client.on_message = lambda _client, _data, message: came.put(msgspec.json.decode(message.payload)["id"])
+    client.connect(login.host, login.port)
+    client.loop_start()
+    try:
+        assert ready.get(timeout=10)
+        yield came
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+class CrashError(Exception):
+    pass
+
+
+def crash(_: str) -> None:
+    raise CrashError
+
+
+def test_a_plain_client_gets_each_alert_once_although_the_publisher_died_before_it_could_tick_it_off(
+    login: BrokerLogin,
+) -> None:
+    ticked: list[str] = []
+    with subscriber(login) as came:
+        with pytest.raises(CrashError), AlertPublisher(login, TOPIC, "me") as publisher:
+            publisher.publish([alert(1), alert(2)], crash)
+        with AlertPublisher(login, TOPIC, "me") as publisher:
+            publisher.publish([alert(1), alert(2), alert(3)], ticked.append)
+            publisher.publish([alert(4)], ticked.append)
+        assert [came.get(timeout=10) for _ in range(4)] == ["a1", "a2", "a3", "a4"]
+        assert came.empty()
+    assert ticked == ["a1", "a2", "a3", "a4"]
+
+
+def test_what_others_publish_there_is_left_alone(login: BrokerLogin) -> None:
+    ticked: list[str] = []
+    with AlertPublisher(login, TOPIC, "me") as one, AlertPublisher(login, TOPIC, "other") as other:
+        other.publish([alert(number) for number in range(50)], lambda _: None)
+        one.publish([alert(100)], ticked.append)
+    assert ticked == ["a100"]
+
+
+def test_a_broker_that_is_not_there_is_an_error_that_says_where() -> None:
+    login = BrokerLogin("127.0.0.1", free_port())
+    with (
+        pytest.raises(BrokerError, match=f"broker at {login.address}: cannot be reached"),
+        AlertPublisher(login, "a", "b"),
+    ):
+        pass
