@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mqloom.lab import bench_publisher
 from mqloom.lab.bench_publisher import CONNECT, Order, _heads, connected, publish, remaining_length
 from mqloom.lab.bench_quotes import FIRST_NUMBER, PREFIX, QUOTES, Quotes
 
@@ -17,6 +18,8 @@ class Broker:
     """Answers CONNECT, and acknowledges what has a packet id."""
 
     def __init__(self) -> None:
+        self.answering = threading.Event()
+        self.answering.set()
         self.server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.server.getsockname()[1]
         self.payloads: list[bytes] = []
@@ -40,6 +43,7 @@ class Broker:
                 end = 2 + struct.unpack_from(">H", body)[0]
                 self.topics.append(body[2:end])
                 if head == b"\x32":
+                    self.answering.wait(10)
                     client.sendall(b"\x40\x02" + body[end : end + 2])
                     end += 2
                 self.payloads.append(body[end:])
@@ -71,6 +75,28 @@ def test_every_number_goes_out_once_in_order_and_not_too_soon(broker: Broker, qo
     assert len(done.times) == 400
     assert done.took_s >= 0.19
     assert sorted(done.times) == list(done.times)
+
+
+def test_acknowledgements_of_a_run_that_was_ended_do_not_count_for_the_next(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_publisher, "LATE_S_MAX", 0.1)
+    heads = _heads(PACKETS, 1)
+    with connected(broker.port, CONNECT) as client:
+        broker.answering.clear()
+        ended = publish(client, heads, PACKETS, Order(FIRST_NUMBER, 50, 1_000.0, 1))
+        assert (len(ended.times), ended.acknowledged) == (50, 0)
+        broker.answering.set()
+        following = publish(client, heads, PACKETS, Order(FIRST_NUMBER + 50, 70, 1_000.0, 1), owed=50)
+    assert following.acknowledged == 70
+
+
+def test_a_broker_that_never_acknowledges_ends_the_measurement(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_publisher, "STUCK_S_MAX", 0.1)
+    with connected(broker.port, CONNECT) as client, pytest.raises(TimeoutError, match="5 publications are not"):
+        publish(client, _heads(PACKETS, 1), PACKETS, Order(FIRST_NUMBER, 1, 1_000.0, 1), owed=5)
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,11 @@ def _measure_case(case: Case, plan: Plan, folder: Path, tell: Tell) -> Iterator[
                 if time.monotonic() > deadline:
                     turn.search.hurry()
                 if (step := turn.search.step) is not None:
-                    tell(f"{case}: {turn.shape.system}, {step.rate:,.0f}/s{' held' if step.is_whole else '?'}")
-                    turn.look(step, plan)
+                    what = f"{case}: {turn.shape.system}, {step.rate:,.0f}/s"
+                    tell(f"{what} for {plan.hold_s:g} s" if step.is_whole else f"{what}?")
+                    run = turn.look(step, plan)
+                    if run.problems:
+                        tell(f"{what}: not held: {'; '.join(run.problems)}")
         _calm(case, turns, plan, tell)
         yield from (_row(case, turn) for turn in turns)
 

@@ -3,6 +3,8 @@
 It sends evenly: every millisecond, or when the next is due if that is later, whatever is due goes out in one write.
 Packets are put together as they are sent, from parts made before. With QoS 1 up to IN_FLIGHT_MAX wait for their
 acknowledgement, which brokers send in order; if there are so many, it waits, and the run takes longer than planned.
+A run that is ended leaves acknowledgements that are still to come: the next one waits for these before it begins, or it
+would take them for its own, and would itself end before it has its own, and so on for ever.
 """
 
 import select
@@ -52,13 +54,16 @@ def publish_for(control: Connection, port: int, seed: int) -> None:
     """Be the process: take orders from the other end of a pipe until it is closed."""
     packets = Quotes(seed, 0).packets()
     heads = {qos: _heads(packets, qos) for qos in (0, 1)}
+    owed = 0
     with connected(port, CONNECT) as broker:
         while True:
             try:
                 order: Order = control.recv()
             except (EOFError, KeyboardInterrupt):
                 return
-            control.send(publish(broker, heads[order.qos], packets, order))
+            done = publish(broker, heads[order.qos], packets, order, owed)
+            owed = len(done.times) - done.acknowledged if order.qos else 0
+            control.send(done)
 
 
 def connected(port: int, hello: bytes) -> socket.socket:
@@ -93,9 +98,10 @@ def remaining_length(size: int) -> bytes:
 
 
 def publish(
-    broker: socket.socket, heads: Sequence[bytes], packets: Sequence[tuple[bytes, bytes]], order: Order
+    broker: socket.socket, heads: Sequence[bytes], packets: Sequence[tuple[bytes, bytes]], order: Order, owed: int = 0
 ) -> Done:
-    """Carry out one order."""
+    """Carry out one order; `owed` acknowledgements of the one before are waited for first. Raises TimeoutError."""
+    _settle(broker, owed)
     times: array[float] = array("d")
     acknowledged = _Acknowledged()
     begun = time.monotonic()
@@ -115,6 +121,14 @@ def publish(
     while order.qos and acknowledged.count < sent and time.monotonic() < deadline:
         acknowledged.take(broker, 0.01)
     return Done(times, time.monotonic() - begun, acknowledged.count)
+
+
+def _settle(broker: socket.socket, owed: int) -> None:
+    late, deadline = _Acknowledged(), time.monotonic() + STUCK_S_MAX
+    while late.count < owed:
+        late.take(broker, 0.01)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{owed - late.count} publications are not acknowledged after {STUCK_S_MAX:g} s")
 
 
 def _batch(

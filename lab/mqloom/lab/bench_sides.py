@@ -90,9 +90,22 @@ class Run:
     @property
     def is_held(self) -> bool:
         """Whether all was sent in time, and all that was wanted has come in time."""
-        lag_s = lag_s_max(self.planned_s)
-        in_time = self.took_s <= self.planned_s + lag_s and self.account.late_s <= lag_s
-        return in_time and not self.account.lost and not self.account.wrong
+        return not self.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the rate was not held; nothing if it was."""
+        lag_s, account = lag_s_max(self.planned_s), self.account
+        found = []
+        if self.took_s > self.planned_s + lag_s:
+            found.append(f"publishing took {self.took_s:.1f} s instead of {self.planned_s:.1f}")
+        if account.late_s > lag_s:
+            found.append(f"the last came {account.late_s:.1f} s late")
+        if account.lost:
+            found.append(f"{account.lost} of {account.wanted} had not come by then")
+        if account.wrong:
+            found.append(f"{account.wrong} came that nobody wanted")
+        return found
 
 
 class Side:
