@@ -91,9 +91,7 @@ def test_acknowledgements_of_a_run_that_was_ended_do_not_count_for_the_next(
     assert following.acknowledged == 70
 
 
-def test_a_broker_that_never_acknowledges_ends_the_measurement(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_never_acknowledges_ends_the_measurement(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_publisher, "STUCK_S_MAX", 0.1)
     with connected(broker.port, CONNECT) as client, pytest.raises(TimeoutError, match="5 publications are not"):
         publish(client, _heads(PACKETS, 1), PACKETS, Order(FIRST_NUMBER, 1, 1_000.0, 1), owed=5)
