@@ -92,9 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _start(
     spark: SparkSession, arguments: argparse.Namespace, journal: AlertJournal, publisher: AlertPublisher
 ) -> StreamingQuery:
-    place = place_of(arguments.spool, arguments.endpoint)
+    place = place_of(arguments.spool, arguments.endpoint, arguments.key_file)
     reader = spark.readStream.format(NAME).options(
-        **({"spool": place.spool} if place.spool else {"endpoint": place.endpoint}),
+        **place.options(),
         max_records=arguments.max_records,
         starting=arguments.starting,
         on_missing="skip",

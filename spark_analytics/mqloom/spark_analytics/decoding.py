@@ -5,16 +5,15 @@ one gateway, which has sent what it should not.
 """
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from mqloom.core.errors import TelemetryError
-from mqloom.core.telemetry import KINDS, BatchHeader, Record, decode_batch, decode_records
+from mqloom.core.telemetry import KINDS, Record, decode_batch, decode_records
 from mqloom.spark_analytics.columns import (
     ARROW,
     COMMON,
@@ -31,28 +30,74 @@ from mqloom.spark_analytics.segments import Frame, Gap, Part
 AT_MAX: Final = 253_402_300_799.0
 """The last second that a timestamp of Spark has; a record of another time is malformed."""
 
-_OF_RECORD: Final = {record: kind for kind, record in KINDS.items()}
+_MISFITS: Final = (pa.ArrowException, OverflowError, ValueError, UnicodeEncodeError)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The records of one kind in one frame, with their indices in it."""
+class _Origin(NamedTuple):
+    """Which frame, and whose."""
 
-    frame: Frame
-    header: BatchHeader
-    indices: list[int]
-    records: list[Record]
+    position: int
+    records: int
+    gateway: str
+    epoch: int
+    first: int
+
+
+class _Rows:
+    """The records of one kind that wait, with their numbers; `counts` of them are of each of the `origins`.
+
+    All is in few long lists: of many small objects Python's garbage collection would look at each again and again.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.numbers: list[int] = []
+        self.origins: list[_Origin] = []
+        self.counts: list[int] = []
+        self._closed = 0
+
+    def close_run(self, origin: _Origin) -> int:
+        """Note where the records came from that were added since the last call; return how many."""
+        count = len(self.records) - self._closed
+        if count:
+            self.origins.append(origin)
+            self.counts.append(count)
+            self._closed = len(self.records)
+        return count
+
+    def runs(self) -> "Iterator[_Rows]":
+        """Yield the rows of each frame for themselves."""
+        at = 0
+        for origin, count in zip(self.origins, self.counts, strict=True):
+            run = _Rows()
+            run.records, run.numbers = self.records[at : at + count], self.numbers[at : at + count]
+            run.close_run(origin)
+            at += count
+            yield run
+
+    def extend(self, other: "_Rows") -> None:
+        """Add the rows of another."""
+        self.records += other.records
+        self.numbers += other.numbers
+        self.origins += other.origins
+        self.counts += other.counts
+        self._closed = len(self.records)
 
 
 class Gathering:
     """Records of many frames, by kind, until there are enough for a batch of Arrow."""
 
     def __init__(self, kinds: Collection[str] = tuple(KINDS)) -> None:
-        self._runs: dict[str, list[_Run]] = {kind: [] for kind in kinds}
+        self._rows = {kind: _Rows() for kind in kinds}
+        self._of_record: dict[type[Any], _Rows] = {}
+        self._index()
         self.rows = 0
         """How many records wait to be taken."""
         self.gaps: list[Gap] = []
         """What could not be read, or not be decoded."""
+
+    def _index(self) -> None:
+        self._of_record = {KINDS[kind]: rows for kind, rows in self._rows.items()}
 
     def add(self, part: Part) -> None:
         """Take the records of a frame, those that are of our kinds; or note a gap."""
@@ -68,71 +113,76 @@ class Gathering:
                 raise TelemetryError(f"a frame of {frame.records} records has a batch of {batch.header.count}")
             records = decode_records(batch)
         except TelemetryError as error:
-            self._leave_out(frame, "records", error.problem)
+            self._leave_out(frame.position, frame.records, "records", error.problem)
             return
-        found: dict[type[Any], _Run] = {}
-        first = batch.header.first
+        of_record = self._of_record
         for number, record in records:
-            run = found.get(type(record))
-            if run is None:
-                run = found[type(record)] = _Run(frame, batch.header, [], [])
-            run.indices.append(number - first)
-            run.records.append(record)
-        for record_type, run in found.items():
-            runs = self._runs.get(_OF_RECORD[record_type])
-            if runs is not None:
-                runs.append(run)
-                self.rows += len(run.records)
+            rows = of_record.get(type(record))
+            if rows is not None:
+                rows.records.append(record)
+                rows.numbers.append(number)
+        header = batch.header
+        origin = _Origin(frame.position, frame.records, header.gateway, header.epoch, header.first)
+        self.rows += sum([rows.close_run(origin) for rows in of_record.values()])
 
-    def _leave_out(self, frame: Frame, what: str, problem: str) -> None:
-        end = frame.position + frame.records
-        text = f"the {what} at positions {frame.position} to {end} are malformed: {problem}"
-        self.gaps.append(Gap(frame.position, end, text))
+    def _leave_out(self, begin: int, records: int, what: str, problem: str) -> None:
+        text = f"the {what} at positions {begin} to {begin + records} are malformed: {problem}"
+        self.gaps.append(Gap(begin, begin + records, text))
 
     def take(self, kind: str) -> pa.RecordBatch:
         """Return the records of a kind that wait, as a batch with the schema of its table; there may be none."""
-        runs, self._runs[kind] = self._runs[kind], []
-        self.rows -= sum(len(run.records) for run in runs)
-        common, own = self._arrays(kind, runs)
-        return pa.RecordBatch.from_arrays(common + own, schema=arrow_schema(kind))
+        return pa.RecordBatch.from_arrays([*self._take(kind)], schema=arrow_schema(kind))
 
     def take_all(self) -> list[pa.RecordBatch]:
         """Return all records that wait, in the schema that has all kinds, one batch for each kind that there is."""
+        common = len(COMMON)
         batches = []
-        for kind, runs in self._runs.items():
-            if runs:
-                self._runs[kind] = []
-                self.rows -= sum(len(run.records) for run in runs)
-                batches.append(_batch_of_all(kind, *self._arrays(kind, runs)))
+        for kind, rows in self._rows.items():
+            if rows.records:
+                arrays = self._take(kind)
+                batches.append(_batch_of_all(kind, arrays[:common], arrays[common:]))
         return batches
 
-    def _arrays(self, kind: str, runs: list[_Run]) -> tuple[list[pa.Array], list[pa.Array]]:
-        """Return the common and the own columns; runs that do not fit are left out."""
+    def _take(self, kind: str) -> list[pa.Array]:
+        """Return the columns of what waits of a kind; frames that do not fit are left out."""
+        rows, self._rows[kind] = self._rows[kind], _Rows()
+        self._index()
+        self.rows -= len(rows.records)
         try:
-            return _common(runs), _own(kind, runs)
-        except (pa.ArrowException, OverflowError, ValueError, UnicodeEncodeError):
-            fitting = [run for run in runs if self._fits(kind, run)]
-            return _common(fitting), _own(kind, fitting)
+            return _columns(kind, rows)
+        except _MISFITS:
+            fitting = _Rows()
+            for run in rows.runs():
+                if self._fits(kind, run):
+                    fitting.extend(run)
+            return _columns(kind, fitting)
 
-    def _fits(self, kind: str, run: _Run) -> bool:
+    def _fits(self, kind: str, run: _Rows) -> bool:
         try:
-            _common([run]), _own(kind, [run])
-        except (pa.ArrowException, OverflowError, ValueError, UnicodeEncodeError) as error:
-            self._leave_out(run.frame, f"records of kind {kind!r} from {run.header.gateway}", str(error))
+            _columns(kind, run)
+        except _MISFITS as error:
+            [origin] = run.origins
+            what = f"records of kind {kind!r} from {origin.gateway}"
+            self._leave_out(origin.position, origin.records, what, str(error))
             return False
         return True
 
 
-def _common(runs: list[_Run]) -> list[pa.Array]:
-    counts = [len(run.records) for run in runs]
-    indices = np.array([index for run in runs for index in run.indices], np.int64)
-    names = pa.array([run.header.gateway for run in runs], pa.string())
+def _columns(kind: str, rows: _Rows) -> list[pa.Array]:
+    """Return all columns; raises one of _MISFITS for values that none can have."""
+    origins, counts = rows.origins, rows.counts
+    numbers = np.array(rows.numbers, np.int64)
+    names = pa.array([origin.gateway for origin in origins], pa.string())
     return [
-        pa.array(indices + _repeated([run.frame.position for run in runs], counts)),
-        names.take(pa.array(_repeated(list(range(len(runs))), counts))),
-        pa.array(_repeated([run.header.epoch for run in runs], counts)),
-        pa.array(indices + _repeated([run.header.first for run in runs], counts)),
-        _timestamps([record.at for run in runs for record in run.records]),
+        pa.array(numbers + _repeated([origin.position - origin.first for origin in origins], counts)),
+        names.take(pa.array(_repeated(list(range(len(origins))), counts))),
+        pa.array(_repeated([origin.epoch for origin in origins], counts)),
+        pa.array(numbers),
+        _timestamps([record.at for record in rows.records]),
+        *(
+            pa.array(list(map(attrgetter(column.name), rows.records)), ARROW[column.type])
+            for column in own_columns(kind)
+        ),
     ]
 
 
@@ -146,16 +196,6 @@ def _timestamps(seconds: list[float]) -> pa.Array:
         wrong = next(second for second in seconds if not math.isfinite(second) or not 0 <= second <= AT_MAX)
         raise ValueError(f"{wrong} is no time")
     return pa.array(np.rint(times * 1e6).astype("datetime64[us]"), pa.timestamp("us", tz="UTC"))
-
-
-def _own(kind: str, runs: list[_Run]) -> list[pa.Array]:
-    columns = own_columns(kind)
-    rows = [record for run in runs for record in run.records]
-    if not rows:
-        return [pa.array([], ARROW[column.type]) for column in columns]
-    fields = KINDS[kind].__struct_fields__
-    by_name = dict(zip(fields, zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True))
-    return [pa.array(by_name[column.name], ARROW[column.type]) for column in columns]
 
 
 def _batch_of_all(kind: str, common: list[pa.Array], own: list[pa.Array]) -> pa.RecordBatch:

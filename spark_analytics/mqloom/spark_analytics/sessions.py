@@ -20,15 +20,17 @@ MEMORY_MB_RANGE: Final = (1_024, 16_384)
 
 @contextmanager
 def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Start Spark, and stop it at the end. Raises JavaError if there is no Java for it.
+    """Start Spark, and stop it at the end, unless it ran already. Raises JavaError if there is no Java for it.
 
     `settings` are Spark's own, for instance {"spark.executor.memory": "4g"}; they win over ours.
     """
+    runs_already = SparkSession.getActiveSession() is not None
     spark = start(master, settings)
     try:
         yield spark
     finally:
-        spark.stop()
+        if not runs_already:
+            spark.stop()
 
 
 def start(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> SparkSession:

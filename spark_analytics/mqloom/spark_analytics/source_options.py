@@ -12,6 +12,7 @@ from mqloom.spark_analytics.segments import Gap, SpoolError
 OPTIONS: Final = {
     "spool": "a folder with a spool, which all executors see under the same path",
     "endpoint": "the address at which a collector serves readers, such as tcp://host:5571",
+    "key_file": "a file with the telemetry key, if the collector has one; every executor needs it at this path",
     "kind": "one kind of record, with its fields as columns; without it all kinds are in one table",
     "starting": "where a new streaming query begins: earliest or latest; earliest",
     "max_records": "records in one micro-batch at most, of all kinds; no limit",
@@ -54,7 +55,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     if unknown:
         raise LocalError(f"the source mqloom has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
     return SourceOptions(
-        place=place_of(texts.get("spool") or texts.get("path"), texts.get("endpoint")),
+        place=place_of(texts.get("spool") or texts.get("path"), texts.get("endpoint"), texts.get("key_file")),
         kind=_choice(texts, "kind", ("", *KINDS)),
         starting=cast(Literal["earliest", "latest"], _choice(texts, "starting", ("earliest", "latest"))),
         max_records=_number(texts, "max_records", 0),

@@ -16,6 +16,9 @@ def add_place(parser: argparse.ArgumentParser, *, archive: bool = True) -> None:
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--spool", type=Path, metavar="DIR", help="the folder that `mqloom collect` writes")
     place.add_argument("--endpoint", metavar="ADDRESS", help="a collector's address for readers: tcp://host:5571")
+    parser.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="with --endpoint: the telemetry keys, if the collector has one"
+    )
     if archive:
         place.add_argument("--parquet", type=Path, metavar="DIR", help="an archive of `mqloom collect`")
 
@@ -54,5 +57,6 @@ def tables_of(spark: SparkSession, arguments: argparse.Namespace) -> Tables:
         spool=arguments.spool,
         endpoint=arguments.endpoint,
         parquet=getattr(arguments, "parquet", None),
+        key_file=arguments.key_file,
         scratch=arguments.scratch,
     )

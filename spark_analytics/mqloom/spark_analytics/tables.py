@@ -73,10 +73,12 @@ def tables(
     spool: str | Path | None = None,
     endpoint: str | None = None,
     parquet: str | Path | None = None,
+    key_file: str | Path | None = None,
     scratch: str | Path | None = None,
 ) -> Tables:
     """Return the tables of a spool at hand, of a collector's spool, or of an archive; also as views `telemetry_KIND`.
 
+    `key_file` has the telemetry key, if the collector has one: the driver and all executors need it at the same path.
     `scratch` is where to put a folder for decoded records: on a cluster it must be one that all machines share.
     Raises LocalError or RemoteError if nothing can be read there.
     """
@@ -84,7 +86,7 @@ def tables(
         if spool or endpoint:
             raise LocalError("telemetry is read from one place: an archive (parquet), a spool or an endpoint")
         return _views(Tables(_archived(spark, Path(parquet).absolute()), (), None))
-    place = place_of(spool, endpoint)
+    place = place_of(spool, endpoint, key_file)
     folder = Path(tempfile.mkdtemp(prefix="mqloom-telemetry-", dir=scratch)).absolute()
     try:
         told = stage(spark, place, folder).collect()

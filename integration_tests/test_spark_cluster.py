@@ -1,0 +1,76 @@
+"""The same query on a cluster through the collector, and on this machine through the files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration_tests.spark_cluster import spark_cluster
+from integration_tests.spark_parts import collector_process, java_or_skip
+from mqloom.core.telemetry import BatchHeader, BrokerRecord, LoadRecord, encode_batch, encode_record
+from mqloom.spark_analytics.spool import SpoolWriter
+
+PROGRAM = """
+import json, sys
+from pyspark.sql import functions as f
+from mqloom.spark_analytics.sessions import session
+from mqloom.spark_analytics.tables import tables
+
+master, place, where, scratch = sys.argv[1:]
+with session(master, {"spark.sql.shuffle.partitions": "2"}) as spark:
+    source = spark.read.format("mqloom").option(place, where).option("partition_records", 5_000)
+    executors = source.load().select(f.spark_partition_id().alias("task")).distinct().count()
+    kinds = source.load().groupBy("kind").agg(f.count("*"), f.sum("position")).orderBy("kind").collect()
+    with tables(spark, scratch=scratch, **{place: where}) as found:
+        load = found["load"].groupBy("gateway").agg(
+            f.count("*"), f.min("at").cast("string"), f.max("at").cast("string"), f.sum("subscriptions"),
+            f.percentile("cpu_ratio", 0.95), f.round(f.sum("input_rate"), 6),
+        ).orderBy("gateway").collect()
+        findings = found.findings
+print(json.dumps({"tasks": executors, "kinds": kinds, "load": load, "findings": findings}))
+"""
+
+
+def fill(folder: Path, batches: int) -> None:
+    writer = SpoolWriter(folder, 200_000)
+    for number in range(batches):
+        records = [
+            LoadRecord(1.7e9 + number, 10.0, 0.1, 0.2, 0.3, (number % 97) / 97, 0.5, number / 7, 7.0, 8.0, index)
+            if index % 2
+            else BrokerRecord(1.7e9 + number, "messages/received", float(index))
+            for index in range(100)
+        ]
+        header = BatchHeader(1, f"gateway-{number % 5}", 1, number // 5 * 100 + 1, len(records))
+        writer.append(len(records), encode_batch(header, [encode_record(record) for record in records]))
+    writer.commit()
+    writer.close()
+
+
+def ask(folder: Path, *arguments: str) -> dict[str, Any]:
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-5_000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_reads_from_the_collector_what_this_machine_reads_from_the_files(tmp_path: Path) -> None:
+    java_or_skip()
+    spool, scratch = tmp_path / "spool", tmp_path / "scratch"
+    scratch.mkdir()
+    fill(spool, 500)
+    local = ask(tmp_path, "local[2]", "spool", "spool", str(scratch))
+    with spark_cluster(tmp_path / "cluster") as url, collector_process(spool) as collector:
+        remote = ask(scratch, url, "endpoint", collector.serving, str(scratch))
+        worked = [home for home in (tmp_path / "cluster").glob("worker-*") if list(home.glob("work/*/*"))]
+    assert remote == local
+    assert remote["tasks"] > 1
+    assert sum(count for _, count, _ in remote["kinds"]) == 50_000
+    assert len(worked) == 2
+    assert list(scratch.iterdir()) == []

@@ -1,0 +1,242 @@
+"""The source and the tables with a real Spark: one session for all of it, for a start takes ten seconds."""
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from mqloom.core.command import main
+from mqloom.core.telemetry import (
+    KINDS,
+    BatchHeader,
+    BrokerRecord,
+    LinkRecord,
+    LoadRecord,
+    Record,
+    encode_batch,
+    encode_record,
+)
+from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
+from mqloom.spark_analytics.java import JavaError, find_java
+from mqloom.spark_analytics.segments import Gap
+from mqloom.spark_analytics.sessions import start
+from mqloom.spark_analytics.spool import SpoolReader, SpoolWriter, segments_of
+from mqloom.spark_analytics.tables import tables
+
+pytestmark = pytest.mark.timeout(180)
+
+Row = tuple[int, str, int, int, str]
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    try:
+        find_java()
+    except JavaError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    return start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+
+
+def record(number: int) -> Record:
+    at = 1_700_000_000.0 + number
+    if number % 3 == 0:
+        return LoadRecord(at, 10.0, 0.1, 0.2, 0.3, 0.4, 0.5, 6.0, 7.0, 8.0, number)
+    if number % 3 == 1:
+        return LinkRecord(at, 10.0, "peer", "primary", True, number, 2, 3)
+    return BrokerRecord(at, "messages/received", float(number))
+
+
+def fill(folder: Path, batches: int, first: int = 1, seed: int = 1, segment_bytes: int = 4_000) -> list[Row]:
+    """Add batches of different sizes; return what they have: position, gateway, epoch, number, kind."""
+    randomness = random.Random(seed)
+    writer, rows = SpoolWriter(folder, segment_bytes), []
+    for _ in range(batches):
+        count = randomness.randint(1, 40)
+        records = [record(number) for number in range(first, first + count)]
+        header = BatchHeader(1, "north", 5, first, count)
+        end = writer.marker.end
+        writer.append(count, encode_batch(header, [encode_record(each) for each in records]), "north", 5, first)
+        writer.commit()
+        rows += [
+            (end + index, "north", 5, first + index, str(type(each).__struct_config__.tag))
+            for index, each in enumerate(records)
+        ]
+        first += count
+    writer.close()
+    return rows
+
+
+def of_all(frame: DataFrame) -> list[Row]:
+    columns = frame.select("position", "gateway", "epoch", "number", "kind").orderBy("position").collect()
+    return [tuple(row) for row in columns]  # type: ignore[misc]
+
+
+@contextmanager
+def collector(folder: Path) -> Iterator[str]:
+    plan = CollectPlan(spool=folder, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*")
+    server = CollectServer(plan, lambda _: None)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server.addresses[1]
+    finally:
+        server.stop()
+        thread.join(timeout=20)
+        server.close()
+
+
+def test_a_query_has_what_the_spool_has_by_the_folder_and_by_the_collector(spark: SparkSession, tmp_path: Path) -> None:
+    rows = fill(tmp_path, 30)
+    source = spark.read.format("mqloom").option("partition_records", 100)
+    assert of_all(source.option("spool", str(tmp_path)).load()) == rows
+    with collector(tmp_path) as endpoint:
+        assert of_all(spark.read.format("mqloom").option("endpoint", endpoint).load()) == rows
+
+
+def test_a_kind_has_its_own_fields_as_columns(spark: SparkSession, tmp_path: Path) -> None:
+    rows = fill(tmp_path, 10)
+    for kind in ("load", "link", "broker", "migration"):
+        frame = spark.read.format("mqloom").option("spool", str(tmp_path)).option("kind", kind).load()
+        wanted = {position: record(number) for position, _, _, number, each in rows if each == kind}
+        found = {row["position"]: row.asDict() for row in frame.collect()}
+        assert set(found) == set(wanted)
+        for position, each in wanted.items():
+            fields = msgspec.structs.asdict(each)
+            assert found[position]["at"].timestamp() == fields.pop("at")
+            assert {name: found[position][name] for name in fields} == fields
+
+
+class Sink:
+    """What the batches of a stream have brought, by their numbers: a batch that comes again replaces itself."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[Row]] = {}
+        self.missing: list[Any] = []
+
+    def take(self, frame: DataFrame, number: int) -> None:
+        frame.persist()
+        self.batches[number] = of_all(frame.where("kind <> 'missing'"))
+        self.missing += frame.where("kind = 'missing'").select("position", "missing").collect()
+        frame.unpersist()
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for number in sorted(self.batches) for row in self.batches[number]]
+
+
+def stream(spark: SparkSession, folder: Path, sink: Sink, **options: object) -> None:
+    """Run a query over what there is, from where the last one has ended."""
+    reader = spark.readStream.format("mqloom").option("spool", str(folder)).options(**options)  # type: ignore[arg-type]
+    writer = reader.load().writeStream.foreachBatch(sink.take).option("checkpointLocation", f"{folder}-checkpoint")
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def test_a_stream_takes_so_many_at_once_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    folder, sink = tmp_path / "spool", Sink()
+    rows = fill(folder, 20)
+    stream(spark, folder, sink, max_records=100)
+    assert sink.rows == rows
+    assert len(sink.batches) >= len(rows) / 100
+    assert max(map(len, sink.batches.values())) <= 100
+    more = fill(folder, 5, first=rows[-1][3] + 1)
+    before = len(sink.batches)
+    stream(spark, folder, sink, max_records=1_000)
+    assert sink.rows == rows + more
+    assert len(sink.batches) == before + 1
+
+
+def test_a_stream_that_is_behind_what_is_kept_fails_or_skips_and_counts(spark: SparkSession, tmp_path: Path) -> None:
+    folder, sink = tmp_path / "spool", Sink()
+    rows = fill(folder, 20)
+    stream(spark, folder, sink)
+    more = fill(folder, 40, first=rows[-1][3] + 1)
+    begin = SpoolWriter(folder, 4_000).drop_before(more[len(more) // 2][0])
+    assert begin > more[0][0]
+    with pytest.raises(PySparkException, match="are gone: the collector keeps less than this query is behind"):
+        stream(spark, folder, sink)
+    assert sink.rows == rows
+    stream(spark, folder, sink, on_missing="skip")
+    assert sink.rows == rows + [row for row in more if row[0] >= begin]
+    [missing] = sink.missing
+    assert (missing["position"], missing["missing"]["end"], missing["missing"]["is_gone"]) == (more[0][0], begin, True)
+
+
+def damage(folder: Path) -> tuple[Path, list[Gap]]:
+    """Damage the second segment; return it and what is lost."""
+    path = segments_of(folder)[1][1]
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.write_bytes(content)
+    gaps = [part for part in SpoolReader(folder).parts(*SpoolReader(folder).bounds()) if isinstance(part, Gap)]
+    return path, gaps
+
+
+def test_damage_is_an_error_that_names_the_file_or_is_skipped_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    rows = fill(tmp_path, 30)
+    path, [gap] = damage(tmp_path)
+    source = spark.read.format("mqloom").option("spool", str(tmp_path))
+    with pytest.raises(
+        PySparkException, match=rf"{path.name}: the frame at byte 10 is damaged \(positions {gap.begin} to"
+    ):
+        source.load().count()
+    found = source.option("on_broken", "skip").load()
+    kept = [row for row in rows if not gap.begin <= row[0] < gap.end]
+    assert of_all(found.where("kind <> 'missing'")) == kept
+    [row] = found.where("kind = 'missing'").collect()
+    assert (row["position"], row["missing"]["end"]) == (gap.begin, gap.end)
+
+
+def test_tables_have_each_record_once_and_tell_what_could_not_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    rows = fill(folder, 30)
+    path, [gap] = damage(folder)
+    with tables(spark, spool=folder, scratch=tmp_path) as found:
+        for kind in KINDS:
+            wanted = [row[0] for row in rows if row[4] == kind and not gap.begin <= row[0] < gap.end]
+            assert [row[0] for row in found[kind].select("position").orderBy("position").collect()] == wanted
+            assert spark.sql(f"SELECT count(*) FROM telemetry_{kind}").collect()[0][0] == len(wanted)
+        [finding] = found.findings
+        assert (finding.begin, finding.end) == (gap.begin, gap.end)
+        assert finding.problem.startswith(f"{path}: ")
+        assert [each.name for each in tmp_path.iterdir()] != ["spool"]
+    assert [each.name for each in tmp_path.iterdir()] == ["spool"]
+
+
+def test_an_archive_of_an_older_version_has_defaults_for_later_columns(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    rows = fill(folder, 5)
+    with tables(spark, spool=folder, scratch=tmp_path) as found:
+        [staged] = (path for path in tmp_path.glob("mqloom-telemetry-*/link/*.parquet"))
+        whole = pq.read_table(staged)
+        assert found["link"].count() == whole.num_rows
+    older = tmp_path / "archive" / "link" / "day=2023-11-14" / "gateway=north"
+    older.mkdir(parents=True)
+    pq.write_table(whole.drop_columns(["distance", "gateway"]), older / "part.parquet")
+    with tables(spark, parquet=tmp_path / "archive") as found:
+        assert {tuple(row) for row in found["link"].select("gateway", "distance").collect()} == {("north", 1)}
+        assert found["link"].count() == len([row for row in rows if row[4] == "link"])
+        assert found["load"].count() == 0
+
+
+def test_the_command_answers_sql(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = fill(tmp_path, 5)
+    query = "SELECT gateway, count(*) AS records FROM telemetry_load GROUP BY gateway"
+    place = ["--spool", str(tmp_path), "--master", "local[2]", "--format", "csv"]
+    assert main(["spark", "sql", query, *place]) == 0
+    count = sum(row[4] == "load" for row in rows)
+    assert capfd.readouterr().out.splitlines() == ["gateway,records", f"north,{count}"]
+    assert main(["spark", "sql", "SELECT * FROM nothing", *place]) == 1
+    assert "nothing" in capfd.readouterr().err
+    assert not spark.sparkContext._jsc.sc().isStopped()
