@@ -11,6 +11,7 @@ import pytest
 
 from integration_tests.spark_cluster import spark_cluster
 from integration_tests.spark_parts import collector_process, java_or_skip
+from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import BatchHeader, BrokerRecord, LoadRecord, encode_batch, encode_record
 from mqloom.spark_analytics.spool import SpoolWriter
 
@@ -44,7 +45,7 @@ def fill(folder: Path, batches: int) -> None:
             else BrokerRecord(1.7e9 + number, "messages/received", float(index))
             for index in range(100)
         ]
-        header = BatchHeader(1, f"gateway-{number % 5}", 1, number // 5 * 100 + 1, len(records))
+        header = BatchHeader(1, GatewayId(f"gateway-{number % 5}"), 1, number // 5 * 100 + 1, len(records))
         writer.append(len(records), encode_batch(header, [encode_record(record) for record in records]))
     writer.commit()
     writer.close()

@@ -47,11 +47,11 @@ def subscriber(login: BrokerLogin) -> Iterator["queue.SimpleQueue[str]"]:
     came: queue.SimpleQueue[str] = queue.SimpleQueue()
     ready: queue.SimpleQueue[bool] = queue.SimpleQueue()
     client = Client(CallbackAPIVersion.VERSION2)
-    client.on_connect = lambda *_: client.subscribe(TOPIC, 1)
     client.on_subscribe = lambda *_: ready.put(True)
     client.on_message = lambda _client, _data, message: came.put(msgspec.json.decode(message.payload)["id"])
     client.connect(login.host, login.port)
     client.loop_start()
+    client.subscribe(TOPIC, 1)
     try:
         assert ready.get(timeout=10)
         yield came

@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import msgspec
@@ -17,9 +18,9 @@ def link(position: int, *, is_up: bool, kind: str = "primary") -> dict[str, Any]
 
 
 def migration(predicted: float, observed: float, metric: str = "output") -> dict[str, Any]:
-    own = {"session": "s1", "metric": metric}
+    own: dict[str, Any] = {"session": "s1", "metric": metric}
     for side, value in (("predicted", predicted), ("observed", observed)):
-        own |= {f"{side}_{name}": value for name in ("input", "delay_s", "output")}  # type: ignore[dict-item]
+        own |= {f"{side}_{name}": value for name in ("input", "delay_s", "output")}
     return {"kind": "migration", "position": 7, "gateway": "north", "at_s": 1.0, "migration": own}
 
 
@@ -65,6 +66,7 @@ def test_a_prediction_that_was_wrong_is_told(metric: str) -> None:
     assert alert.text == f"after session s1 {metric} of north was predicted to be 0.5 and is 1: wrong by 50%"
     assert told(Watch(), migration(0.9, 1.0, metric)) == []
     assert told(Watch(), migration(0.9, 0.0, metric)) == []
+    assert told(Watch(), migration(0.9, math.nan, metric), migration(math.nan, 0.9, metric)) == []
 
 
 def test_telemetry_that_was_dropped_or_cannot_be_read_is_told() -> None:

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mqloom.core.command import main
+from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import (
     KINDS,
     BatchHeader,
@@ -53,7 +54,7 @@ def record(number: int) -> Record:
     if number % 3 == 0:
         return LoadRecord(at, 10.0, 0.1, 0.2, 0.3, 0.4, 0.5, 6.0, 7.0, 8.0, number)
     if number % 3 == 1:
-        return LinkRecord(at, 10.0, "peer", "primary", True, number, 2, 3)
+        return LinkRecord(at, 10.0, GatewayId("peer"), "primary", True, number, 2, 3)
     return BrokerRecord(at, "messages/received", float(number))
 
 
@@ -64,7 +65,7 @@ def fill(folder: Path, batches: int, first: int = 1, seed: int = 1, segment_byte
     for _ in range(batches):
         count = randomness.randint(1, 40)
         records = [record(number) for number in range(first, first + count)]
-        header = BatchHeader(1, "north", 5, first, count)
+        header = BatchHeader(1, GatewayId("north"), 5, first, count)
         end = writer.marker.end
         writer.append(count, encode_batch(header, [encode_record(each) for each in records]), "north", 5, first)
         writer.commit()
@@ -79,7 +80,7 @@ def fill(folder: Path, batches: int, first: int = 1, seed: int = 1, segment_byte
 
 def of_all(frame: DataFrame) -> list[Row]:
     columns = frame.select("position", "gateway", "epoch", "number", "kind").orderBy("position").collect()
-    return [tuple(row) for row in columns]  # type: ignore[misc]
+    return [tuple(row) for row in columns]
 
 
 @contextmanager

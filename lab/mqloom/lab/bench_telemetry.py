@@ -10,11 +10,12 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 
+from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import (
     VERSION,
     BrokerRecord,
@@ -89,8 +90,9 @@ def _records(gateway: str, randomness: random.Random) -> Iterator[Record]:
             yield BrokerRecord(_AT, f"$SYS/broker/load/{name}{average}", randomness.random() * 1e4)
     for peer in range(4):
         sent = randomness.randrange(5_000)
-        kind = "primary" if peer < 2 else "soft"
-        yield LinkRecord(_AT, WINDOW_S, f"broker-{peer:02d}", kind, True, sent, sent // 5, sent * 200, 0.5, 1 + peer)
+        kind: Literal["primary", "soft"] = "primary" if peer < 2 else "soft"
+        name = GatewayId(f"broker-{peer:02d}")
+        yield LinkRecord(_AT, WINDOW_S, name, kind, True, sent, sent // 5, sent * 200, 0.5, 1 + peer)
     for group in range(20):
         where = f"symbol = 'S{group % 7}' AND volume > {1_000 * group}"
         yield GroupRecord(_AT, WINDOW_S, "stocks/#", where, 1 + group % 5, randomness.randrange(500), 50_000)
@@ -98,7 +100,8 @@ def _records(gateway: str, randomness: random.Random) -> Iterator[Record]:
         yield ServiceRecord(_AT, subscriptions, 1e-4 + 1e-6 * subscriptions, 200)
     yield RefusalRecord(_AT, "publications_dropped", "no room", randomness.randrange(3))
     if randomness.random() < 0.1:
-        yield MigrationRecord(_AT, f"{gateway}-1", "output", "broker-00", 5, 5, 0.5, 0.001, 0.5, 0.5, 0.001, 0.55)
+        partner = GatewayId("broker-00")
+        yield MigrationRecord(_AT, f"{gateway}-1", "output", partner, 5, 5, 0.5, 0.001, 0.5, 0.5, 0.001, 0.55)
 
 
 def _pattern(gateway: str, randomness: random.Random) -> Pattern:

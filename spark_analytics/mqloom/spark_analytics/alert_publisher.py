@@ -124,7 +124,7 @@ class AlertPublisher:
                 text = f"what we publish on {topic} does not come back within {RETURN_S:g} s: may we read it there?"
                 raise BrokerError(self._login.address, text) from None
             if message.topic == self._topic:
-                name = _name(message.payload)
+                name = _name(bytes(message.payload))
                 if waiting.pop(name, None) is not None:
                     tick_off(name)
             self._client.ack(message.mid, message.qos)

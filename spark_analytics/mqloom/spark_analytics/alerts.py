@@ -132,9 +132,9 @@ class Watch(Struct):
         if column is None:
             return []
         predicted, observed = session[f"predicted_{column}"], session[f"observed_{column}"]
-        if not observed > 0 or abs(predicted - observed) / observed <= self.limits.prediction_error:
+        error = (predicted - observed) / observed if observed > 0 else 0.0
+        if not abs(error) > self.limits.prediction_error:  # also if it is not known, and not a number
             return []
-        error = (predicted - observed) / observed
         text = f"after session {session['session']} {session['metric']} of {row['gateway']} was predicted to be"
         text = f"{text} {predicted:.3g} and is {observed:.3g}: wrong by {abs(error):.0%}"
         return [_alert(row, "prediction", session["metric"], error, text)]

@@ -1,6 +1,8 @@
 """Query telemetry with SQL: the tables are telemetry_load, telemetry_link, and so on for each kind of record."""
 
 import argparse
+import csv
+import json
 import sys
 from collections.abc import Iterator
 from typing import Final, TextIO
@@ -73,8 +75,10 @@ def _print(answer: DataFrame, arguments: argparse.Namespace) -> None:
     if arguments.format == "table":
         answer.show(arguments.rows, truncate=False)
         return
-    frame = answer.toPandas()
+    rows = answer.collect()
     if arguments.format == "csv":
-        frame.to_csv(sys.stdout, index=False)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerows([answer.columns, *rows])
     else:
-        frame.to_json(sys.stdout, orient="records", lines=True, date_format="iso")
+        for row in rows:
+            print(json.dumps(row.asDict(recursive=True), default=str))  # noqa: T201 - a command's answer

@@ -147,7 +147,8 @@ class AskedRanges:
         """Yield the frames of a range, and gaps."""
         while begin < end:
             answer = self._answer(Question("parts", begin, end))
-            yield from sorted([*answer.frames, *answer.gaps], key=lambda part: part[0])
+            parts: list[Part] = [*answer.frames, *answer.gaps]
+            yield from sorted(parts, key=lambda part: part[0])
             if answer.end <= begin:
                 raise RangeError(f"the collector has nothing at position {begin}, and {end} was asked for")
             begin = answer.end
