@@ -439,6 +439,8 @@ def test_every_agent_is_told_the_load() -> None:
     office = Office()
     office.handle(LoadMeasured(load=LOAD))
     assert office.agent.happened[-1] == LoadSampled(LOAD)
+    office.handle(LoadMeasured(load=LOAD, broker={"heap/current": 5.0}))
+    assert office.agent.happened[-1] == LoadSampled(LOAD, {"heap/current": 5.0})
 
 
 # ---- mistakes ----------------------------------------------------------------------------------------------------

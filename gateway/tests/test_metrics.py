@@ -23,6 +23,7 @@ REPORT = Report(
     held=3,
     lag_s=1.5,
     subscriptions_elsewhere=8,
+    broker={"heap/current": 33_752.0, "retained messages/count": 40.0},
     counts={
         "publications_in": 12,
         "frames_refused.sender": 5,
@@ -57,6 +58,8 @@ def test_prometheus_reads_every_figure_as_it_was() -> None:
         ("mqloom_held_publications", ()): 3,
         ("mqloom_lag_seconds", ()): 1.5,
         ("mqloom_subscriptions", (("of", "elsewhere"),)): 8,
+        ("mqloom_broker_figure", (("name", "heap/current"),)): 33_752,
+        ("mqloom_broker_figure", (("name", "retained messages/count"),)): 40,
         ("mqloom_link_up", link): 0,
         ("mqloom_link_up", (("kind", "soft"), ("neighbour", "south"))): 1,
         ("mqloom_link_changed_timestamp_seconds", link): 6.25,

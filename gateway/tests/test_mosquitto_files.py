@@ -38,7 +38,7 @@ def test_the_adapter_that_reads_the_log_gets_one_and_only_the_gateway_may_read_i
     assert "log_type unsubscribe" in main_file(broker, "/f", "me", anonymous=False)
     accounts = [Account("west", "it", ("a", "b"), ("b", "c"), WEST), Account("link", "other", ("d",), ())]
     assert access_list(broker, accounts) == (
-        "# it\nuser west\ntopic readwrite b\ntopic read a\ntopic write c\ntopic read $SYS/broker/log/#\n\n"
+        "# it\nuser west\ntopic readwrite b\ntopic read a\ntopic write c\ntopic read $SYS/broker/#\n\n"
         "# other\nuser link\ntopic read d\n"
     )
 

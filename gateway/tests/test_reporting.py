@@ -80,7 +80,9 @@ def test_soft_links_come_last_and_what_is_too_much_is_left_out_and_counted() -> 
     seen = look(flows=many)
     each.note(seen, 101.0)
     counts = {f"frames_refused.{number:04}": 1 for number in range(REPORT_COUNTS_MAX + 3)}
-    report = each.report(seen, counts, 101.0)
+    broker = {f"messages/{number}": 1.0 for number in range(REPORT_COUNTS_MAX + 3)}
+    report = each.report(seen, counts, 101.0, None, broker)
+    assert len(report.broker) == REPORT_COUNTS_MAX
     assert [(link.gateway, link.kind, link.state) for link in report.links[:2]] == [
         (B, "primary", "up"),
         (SOFT, "soft", "up"),

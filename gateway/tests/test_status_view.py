@@ -15,6 +15,7 @@ REPORT = Report(
     links=(LINK,),
     held=3,
     lag_s=1.25,
+    broker={"heap/current": 33_752.0},
     counts={"frames_refused.key": 5, "publications_in": 9, "publications_dead": 1},
 )
 OVERVIEW = Overview({A: Reported(STATUS, REPORT)}, {B: "it does not answer"})
@@ -41,6 +42,8 @@ federation exchange: 1 of 2 gateways run, 1 link is not up"""
 def test_the_object_has_the_same() -> None:
     rows = as_rows("exchange", OVERVIEW)
     assert rows["well"] is False
+    (gateway,) = rows["gateways"]  # type: ignore[misc]
+    assert gateway["broker"] == {"heap/current": 33_752.0}  # type: ignore[has-type]
     assert rows["failures"] == [
         {"gateway": A, "counter": "frames_refused", "reason": "key", "count": 5},
         {"gateway": A, "counter": "publications_dead", "reason": "-", "count": 1},

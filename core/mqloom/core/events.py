@@ -1,5 +1,7 @@
 """Everything that can happen to a gateway's core, in the past tense; the events of the data path carry batches."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from mqloom.core.ids import ClientId, GatewayId
@@ -188,9 +190,13 @@ class RanBeside(Struct, frozen=True, kw_only=True):
 
 
 class LoadMeasured(Struct, frozen=True, kw_only=True):
-    """This was the load of our broker and gateway in the window that has just ended."""
+    """This was the load of our broker and gateway in the window that has just ended.
+
+    `broker` is what the broker says of itself at its end, by its own names; empty where it says nothing.
+    """
 
     load: Load
+    broker: Mapping[str, float] = {}
 
 
 Written = (

@@ -55,6 +55,8 @@ class Report(Struct, frozen=True, kw_only=True):
     subscriptions_elsewhere: Number = 0
     load: Load | None = None
     """Of the last window of the meters; None: none has ended yet."""
+    broker: Annotated[dict[str, float], Meta(max_length=REPORT_COUNTS_MAX)] = {}
+    """What the broker said of itself at its end, by its own names; empty where it says nothing."""
     counts: Annotated[dict[str, Number], Meta(max_length=REPORT_COUNTS_MAX)] = {}
     """Counters that are not zero, `name` or `name.reason`."""
     counts_left_out: Number = 0

@@ -56,7 +56,7 @@ class Agency:
             case RanBeside():
                 self._errands.ran(event)
             case LoadMeasured():
-                self.controls.hand_all(LoadSampled(event.load), now)
+                self.controls.hand_all(LoadSampled(event.load, event.broker), now)
 
     def asked(self, operator: ClientId, data: bytes) -> None:
         """An operator asks an agent something."""

@@ -33,9 +33,13 @@ class ControlReceived(NamedTuple):
 
 
 class LoadSampled(NamedTuple):
-    """This was the load of our broker and gateway in the window that has just ended."""
+    """This was the load of our broker and gateway in the window that has just ended.
+
+    `broker` is what the broker says of itself at its end, by its own names; empty where it says nothing.
+    """
 
     load: Load
+    broker: Mapping[str, float] = MappingProxyType({})
 
 
 class Sample(NamedTuple):

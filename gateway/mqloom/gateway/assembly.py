@@ -15,6 +15,7 @@ from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation, hints
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
+from mqloom.gateway.drivers.metering import MemoryLimits
 from mqloom.gateway.drivers.metrics import MetricsAddress
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.observing import ObservationPlan, Sinks
@@ -73,7 +74,7 @@ class Assembly:
                 MetricsAddress(broker.metrics_host, broker.metrics_port),
                 configuration.federation.load_window_s,
                 broker.output_bytes_s_max,
-                broker.memory_bytes_max,
+                MemoryLimits(broker.memory_bytes_max, broker.broker_memory_bytes_max),
                 telemetry_plan(configuration, gateway),
             ),
         )

@@ -76,6 +76,7 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
     client_tls: Literal["same", "on", "off"] = "same"
     output_bytes_s_max: Annotated[int, Meta(ge=0)] = 0
     memory_bytes_max: Annotated[int, Meta(ge=0)] = 0
+    broker_memory_bytes_max: Annotated[int, Meta(ge=0)] = 0
     telemetry: bool = True
 
     def for_clients(self) -> RosterBroker:

@@ -19,7 +19,7 @@ QUEUE: Final = (
 LOG: Final = (
     "Mosquitto: log_dest topic",
     "Mosquitto: log_type subscribe, log_type unsubscribe and log_type notice, a line each",
-    "Mosquitto, in its access list, for the gateway: topic read $SYS/broker/log/#",
+    "Mosquitto, in its access list, for the gateway: topic read $SYS/broker/#",
 )
 SIZE_MARGIN_BYTES: Final = 128 * 1024
 """What a frame of one publication has besides its payload: topic, ids, seal, and properties of the usual size."""

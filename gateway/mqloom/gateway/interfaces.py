@@ -7,6 +7,7 @@ have `agent_interfaces.py`, and those who choose whom to move `offload_interface
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
@@ -336,6 +337,23 @@ class InterestAdapter(BrokerAdapter, Protocol):
         Called once, before `start`. What is learned before `start` returns is announced before the gateway says that it
         has told everything; so an adapter that has kept what it knew tells that first.
         """
+        ...
+
+
+class BrokerFigures(NamedTuple):
+    """What a broker says of itself at the moment, by the names that it has for it; empty where it says nothing."""
+
+    named: Mapping[str, float] = MappingProxyType({})
+    memory_bytes: float | None = None
+    """What of it is the broker's memory, if it tells that."""
+
+
+@runtime_checkable
+class FiguresAdapter(BrokerAdapter, Protocol):
+    """An adapter of a broker that tells figures of itself. One that cannot has no `figures`."""
+
+    def figures(self) -> BrokerFigures:
+        """Return what was told last; asked for when a window of the meters ends. Nothing, if that was long ago."""
         ...
 
 

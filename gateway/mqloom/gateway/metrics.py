@@ -65,6 +65,7 @@ def families(report: Report, version: str, *, is_served: bool, process: Process)
             (((("of", "here"),), report.subscriptions_here), ((("of", "elsewhere"),), report.subscriptions_elsewhere)),
         ),
         *_loads(report.load),
+        *_broker(report.broker),
         *_links(report),
         *_counters(report.counts),
         Family("process_cpu_seconds_total", "counter", "user and system CPU time", (((), process.cpu_s),)),
@@ -92,6 +93,12 @@ def _loads(load: Load | None) -> Iterable[Family]:
     yield _gauge("mqloom_load_output_bytes_per_second", "bytes sent to its own clients", load.output_bytes_s)
     yield _gauge("mqloom_load_cpu_ratio", "of one processor, by the gateway's process", load.cpu_ratio)
     yield _gauge("mqloom_load_memory_ratio", "of memory_bytes_max, or of the machine's", load.memory_ratio)
+
+
+def _broker(figures: Mapping[str, float]) -> Iterable[Family]:
+    if figures:
+        values = tuple(((("name", name),), value) for name, value in figures.items())
+        yield Family("mqloom_broker_figure", "gauge", "what the broker says of itself, by its own names", values)
 
 
 def _links(report: Report) -> Iterable[Family]:

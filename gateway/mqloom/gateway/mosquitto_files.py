@@ -83,7 +83,7 @@ def access_list(broker: BrokerTable, accounts: Iterable[Account]) -> str:
         lines += [f"topic read {topics}" for topics in account.reads if topics not in both]
         lines += [f"topic write {topics}" for topics in account.writes if topics not in both]
         if broker.adapter == "mosquitto" and account.user == broker.id:
-            lines.append("topic read $SYS/broker/log/#")
+            lines.append("topic read $SYS/broker/#")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 

@@ -8,6 +8,7 @@ before it. Looks that nothing can be older than are forgotten.
 
 from collections import deque
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal
 
 from mqloom.core.ids import GatewayId
@@ -66,7 +67,14 @@ class Reporting:
         if len(self._looks) > LOOKS_MAX:
             self._looks = deque(list(self._looks)[::2])
 
-    def report(self, look: Look, counts: Mapping[str, int], now: float, load: Load | None = None) -> Report:
+    def report(
+        self,
+        look: Look,
+        counts: Mapping[str, int],
+        now: float,
+        load: Load | None = None,
+        broker: Mapping[str, float] = MappingProxyType({}),
+    ) -> Report:
         """Return the report of a look that was noted."""
         names = sorted(self._links, key=lambda name: self._links[name][0] is None)  # soft ones last; else as they came
         listed = sorted(counts.items())
@@ -86,6 +94,7 @@ class Reporting:
             subscriptions_here=look.subscriptions_here,
             subscriptions_elsewhere=look.subscriptions_elsewhere,
             load=load,
+            broker=dict(list(broker.items())[:REPORT_COUNTS_MAX]),
             counts=dict(listed[:REPORT_COUNTS_MAX]),
             counts_left_out=max(0, len(listed) - REPORT_COUNTS_MAX),
         )

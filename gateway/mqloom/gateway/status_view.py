@@ -82,6 +82,7 @@ def as_rows(name: str, overview: Overview) -> dict[str, object]:
                 "subscriptions_here": report.subscriptions_here,
                 "subscriptions_elsewhere": report.subscriptions_elsewhere,
                 "load": None if report.load is None else msgspec.structs.asdict(report.load),
+                "broker": report.broker,
             }
             for gateway, (status, report) in overview.gateways.items()
         ],

@@ -4,6 +4,9 @@ It needs `log_dest topic`, and `log_type` subscribe, unsubscribe and notice. The
 subscribed to while nobody listened is not known. So what is known is kept on the broker, retained, and read at the next
 start; it is written again when we are connected anew, for the broker may have lost it. And the session by which we
 listen is kept, in which Mosquitto holds lines of the log for 20 seconds.
+
+The broker's figures of itself come by a connection of their own: an access list that lets the gateway read the log and
+not these must not cost it the log.
 """
 
 import asyncio
@@ -19,7 +22,9 @@ from mqloom.core.limits import PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import AdapterKind, BrokerAddress
+from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, BrokerFigures
+from mqloom.plugins import mosquitto_figures
+from mqloom.plugins.mosquitto_figures import MosquittoFigures
 from mqloom.plugins.mosquitto_log import TOPICS, MosquittoLog
 from mqloom.plugins.plain_clients import KNOWN_MAX, PlainClients
 
@@ -48,6 +53,8 @@ class MosquittoAdapter:
         self._overlooked_told = 0
         self._has_read = asyncio.Event()
         self._connection: Connection | None = None
+        self._figures = MosquittoFigures()
+        self._figures_connection: Connection | None = None
         self._keeping: asyncio.TimerHandle | None = None
         self._log = logging.LoggerAdapter(logger, {"gateway": "-"})
 
@@ -76,11 +83,34 @@ class MosquittoAdapter:
         )
         self._connection = make_connection(plan, self._log)
         self._connection.open()
+        self._figures_connection = make_connection(self._figures_plan(), self._log)
+        self._figures_connection.open()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_read.wait(), START_S_MAX)
 
+    def _figures_plan(self) -> ConnectionPlan:
+        return ConnectionPlan(
+            address=self._address,
+            client_id=f"mqloom-{self._gateway}-figures",
+            clean_session=True,
+            subscriptions=[TopicSubscription(topics, 0) for topics in mosquitto_figures.TOPICS],
+            on_messages=self._told_figures,
+            on_up=lambda: None,
+            on_down=lambda problem: self._figures.forget(),
+        )
+
+    def _told_figures(self, batch: Sequence[Received]) -> None:
+        for each in batch:
+            self._figures.heard(each.topic, each.payload.decode(errors="replace"))
+
+    def figures(self) -> BrokerFigures:
+        """Return what the broker says of itself."""
+        return self._figures.figures()
+
     async def stop(self) -> None:
         """Keep what is known, and listen no more."""
+        if self._figures_connection is not None:
+            await self._figures_connection.close()
         if self._connection is not None:
             self._keep()
             connection, self._connection = self._connection, None  # nothing is told from here on

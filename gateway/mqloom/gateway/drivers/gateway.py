@@ -66,7 +66,7 @@ from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of
 from mqloom.gateway.drivers.telemetry import TelemetryDriver, TelemetryPlan
-from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, BrokerFigures, FiguresAdapter, InterestAdapter
 from mqloom.gateway.meters import Meter
 from mqloom.gateway.node import Node
 from mqloom.gateway.reconfiguring import Reconfigured
@@ -140,14 +140,16 @@ class GatewayDriver:
             self._meter,
             observation.output_bytes_s_max,
         )
-        self._metering = Metering(
+        self.metering = Metering(
             self.node,
             self._meter,
-            observation.memory_bytes_max,
+            observation.memory,
+            self._broker_figures,
             lambda: self._outward.waiting_bytes,
             self._is_crowded,
             self._measured,
         )
+        """What was measured last: `load`, and what the broker says of itself, `broker`."""
         self.telemetry = TelemetryDriver(self.node, self._epoch, observation.telemetry, sinks.records)
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
@@ -171,13 +173,16 @@ class GatewayDriver:
             if self._interest is not None:
                 self._handle(self._interest)
             outward = self._publish_report, self._is_served
-            inward = self._sink, self._observation, self._metering, self.telemetry
+            inward = self._sink, self._observation, self.metering, self.telemetry
             observer = Observer(self.node, self._epoch, *inward, *outward)
             async with observer as self._observer:
                 await self._ended
         finally:
             await self._close()
             await self._adapter.stop()
+
+    def _broker_figures(self) -> BrokerFigures:
+        return self._adapter.figures() if isinstance(self._adapter, FiguresAdapter) else BrokerFigures()
 
     def reconfigure(self, event: Reconfigured, telemetry_s: float, telemetry: TelemetryPlan) -> None:
         """Let a configuration that was read again hold; connections stay as they are."""

@@ -2,14 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from mqloom.core.events import LoadMeasured
 from mqloom.core.load import Load
 from mqloom.gateway.drivers.metrics import process_figures
+from mqloom.gateway.interfaces import BrokerFigures
 from mqloom.gateway.meters import Figures, Meter
 from mqloom.gateway.node import Node
+
+
+class MemoryLimits(NamedTuple):
+    """What memory is measured against; 0: the gateway's against the machine's, and the broker's not at all."""
+
+    gateway_bytes_max: int = 0
+    broker_bytes_max: int = 0
 
 
 class Metering:
@@ -19,19 +28,24 @@ class Metering:
         self,
         node: Node,
         meter: Meter,
-        memory_bytes_max: int,
+        memory: MemoryLimits,
+        figures: Callable[[], BrokerFigures],
         waiting_bytes: Callable[[], int],
         is_crowded: Callable[[], bool],
         handle: Callable[[LoadMeasured], None],
     ) -> None:
         self._node = node
         self._meter = meter
-        self._memory_bytes_max = memory_bytes_max or machine_bytes()
+        self._memory_bytes_max = memory.gateway_bytes_max or machine_bytes()
+        self._broker_memory_bytes_max = memory.broker_bytes_max
+        self._broker_figures = figures
         self._waiting_bytes = waiting_bytes
         self._is_crowded = is_crowded
         self._handle = handle
         self.load: Load | None = None
         """Of the last window that has ended."""
+        self.broker: Mapping[str, float] = {}
+        """What the broker said of itself then, by its own names; empty where it says nothing."""
 
     async def run(self, window_s: float) -> None:
         """Measure one window after the other, until cancelled."""
@@ -40,19 +54,28 @@ class Metering:
         while True:
             await asyncio.sleep(window_s)
             self.load = self._meter.sample(self._figures(), loop.time())
-            self._handle(LoadMeasured(load=self.load))
+            self._handle(LoadMeasured(load=self.load, broker=self.broker))
 
     def _figures(self) -> Figures:
         process, counters = process_figures(), self._node.counters
-        resident = process.resident_bytes or 0
+        broker = self._broker_figures()
+        self.broker = broker.named
         return Figures(
             publications=counters.total("publications_in") + counters.total("publications_received"),
             subscriptions=self._node.subscriptions,
             cpu_s=process.cpu_s,
-            memory_ratio=resident / self._memory_bytes_max if self._memory_bytes_max else 0.0,
+            memory_ratio=max(
+                _share(process.resident_bytes, self._memory_bytes_max),
+                _share(broker.memory_bytes, self._broker_memory_bytes_max),
+            ),
             waiting_bytes=self._waiting_bytes(),
             is_crowded=self._is_crowded(),
         )
+
+
+def _share(used: float | None, most: float) -> float:
+    """Return how full a memory is; one of which it is not known how full it is or may be counts as empty."""
+    return used / most if used and most else 0.0
 
 
 def machine_bytes() -> int:

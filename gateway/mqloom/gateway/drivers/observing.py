@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mqloom.core.limits import REPORT_EVERY_S, SAMPLE_EVERY_S
 from mqloom.core.reports import Report, encode_report
-from mqloom.gateway.drivers.metering import Metering
+from mqloom.gateway.drivers.metering import MemoryLimits, Metering
 from mqloom.gateway.drivers.metrics import MetricsAddress, MetricsServer, process_figures
 from mqloom.gateway.drivers.telemetry import RecordsSink, TelemetryDriver, TelemetryPlan
 from mqloom.gateway.interfaces import CounterRecord
@@ -39,8 +39,7 @@ class ObservationPlan(NamedTuple):
     """How often the load is measured."""
     output_bytes_s_max: float = 0.0
     """What our own clients get at most, in bytes a second; 0: as much as there is."""
-    memory_bytes_max: int = 0
-    """What memory is measured against; 0: the machine's."""
+    memory: MemoryLimits = MemoryLimits()
     telemetry: TelemetryPlan = TelemetryPlan(is_on=False)
 
 
@@ -93,7 +92,9 @@ class Observer:
         now = time.time()
         look = self._node.look()
         self._reporting.note(look, now)
-        return self._reporting.report(look, self._node.counters.snapshot(), now, self._metering.load)
+        return self._reporting.report(
+            look, self._node.counters.snapshot(), now, self._metering.load, self._metering.broker
+        )
 
     def _page(self) -> str:
         return render(self.look(), version("mqloom"), is_served=self._is_served(), process=process_figures())
