@@ -49,7 +49,7 @@ def test_hooks_and_their_arguments_are_those_of_the_specifications() -> None:
         "mqloom_matcher": ("settings",),
         "mqloom_overlay": ("settings",),
         "mqloom_adapter": ("settings",),
-        "mqloom_agent": ("settings", "gateway"),
+        "mqloom_agent": ("settings", "gateway", "load_window_s"),
         "mqloom_offload": ("settings",),
         "mqloom_admit": ("settings", "request"),
         "mqloom_admit_record": ("settings", "request"),
@@ -240,7 +240,7 @@ def test_agents_are_built_for_their_gateway() -> None:
     def agent(gateway: GatewayId) -> object:
         return SimpleNamespace(name=f"agent of {gateway}", handle=lambda event, now: [])
 
-    (built,) = manager(plugin("agents", mqloom_agent=agent)).agents(GatewayId("north"))
+    (built,) = manager(plugin("agents", mqloom_agent=agent)).agents(GatewayId("north"), 10.0)
     assert built.name == "agent of north"
 
 
@@ -250,13 +250,13 @@ def test_two_agents_of_one_name_are_a_clear_error() -> None:
 
     found = manager(plugin("one", mqloom_agent=agent), plugin("two", mqloom_agent=agent))
     with pytest.raises(PluginError, match=r"plugin 'two'.* another plugin offers 'same' already"):
-        found.agents(GatewayId("north"))
+        found.agents(GatewayId("north"), 10.0)
 
 
 def test_an_agent_that_cannot_be_one_is_a_clear_error() -> None:
     found = manager(plugin("agents", mqloom_agent=lambda: SimpleNamespace(name="x")))
     with pytest.raises(PluginError, match="mqloom_agent answered SimpleNamespace, without `name` and `handle`"):
-        found.agents(GatewayId("north"))
+        found.agents(GatewayId("north"), 10.0)
 
 
 def test_mistakes_in_settings_are_told_with_their_place() -> None:

@@ -68,9 +68,9 @@ class Balancer:
         hints: Sequence[str] = (),
     ) -> None:
         self._gateway = gateway
-        self._settings = settings
+        self.settings = settings
         self._randomness = randomness
-        self._hints = hints
+        self.hints = hints
         self.decisions = Decisions()
         self.counts: Counter[str] = Counter()
         """How many messages came by kind, and how many could not be read."""
@@ -124,25 +124,25 @@ class Balancer:
         assert self._view is not None, "an agent that has seen nothing"
         neighbours = self._view.neighbours()
         if self._peer is None:
-            self._peer = Peer(self._gateway, neighbours, self._settings)
+            self._peer = Peer(self._gateway, neighbours, self.settings)
             self._part = self._become(self._peer, now)
-            return [AgentLog("info", self._place(self._peer)), *(AgentLog("warning", hint) for hint in self._hints)]
+            return [AgentLog("info", self._place(self._peer)), *(AgentLog("warning", hint) for hint in self.hints)]
         if tuple(sorted(set(neighbours) - {self._gateway})) == self._peer.neighbours:
             return []
         assert self._part is not None
-        if not Peer(self._gateway, self._peer.neighbours, self._settings).change(neighbours):
+        if not Peer(self._gateway, self._peer.neighbours, self.settings).change(neighbours):
             self._peer.change(neighbours)  # others are beside us, but our place is the same
             return []
         effects = self._part.leave(f"{self._gateway} has another place now", now)
-        self._peer = Peer(self._gateway, neighbours, self._settings)
+        self._peer = Peer(self._gateway, neighbours, self.settings)
         self._part = self._become(self._peer, now)
         return [*effects, AgentLog("info", self._place(self._peer))]
 
     def _become(self, peer: Peer, now: float) -> Edge | Head:
         if peer.role == "head":
-            return Head(peer, self._settings, self._randomness, self.decisions, now)
+            return Head(peer, self.settings, self._randomness, self.decisions, now)
         assert self._view is not None
-        return Edge(peer, self._settings, self._view, self._randomness, self.decisions, self._fairness, now)
+        return Edge(peer, self.settings, self._view, self._randomness, self.decisions, self._fairness, now)
 
     def _place(self, peer: Peer) -> str:
         return f"this broker is {'an edge' if peer.role == 'edge' else 'the head'} of cluster {peer.cluster}"
@@ -197,7 +197,7 @@ class Balancer:
             gateway=self._gateway,
             role=peer.role,
             cluster=peer.cluster,
-            mode=self._settings.mode,
+            mode=self.settings.mode,
             state=part.state.value,
             own=None if part.load is None else figures_of(part.load),
             others=tuple(seen_of(pie) for pie in part.others(now)[:OTHERS_SHOWN_MAX]),

@@ -73,7 +73,7 @@ class BalanceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cluster: Name = ""
     """Empty: by the topology."""
     window_s: Seconds = 10.0
-    """The window of the meters."""
+    """The window of the meters: the gateway's `load_window_s`, which an operator sets for both."""
     rest_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """A client is not moved again before."""
     moves_per_min: Annotated[int, Meta(ge=1, le=1_000_000)] = 600
@@ -149,7 +149,7 @@ def settings_hints(settings: Settings) -> list[str]:
         if trigger >= read.overload_high:
             hints.append(f"{level}_ratio: from overload_high on only overload starts a session")
     if read.mode != "off" and read.stabilise_s < read.window_s * 2:
-        hints.append("stabilise_s: under two windows (window_s) of the meters nothing can be seen to be steady")
+        hints.append("stabilise_s: under two windows of the meters (load_window_s) nothing can be seen to be steady")
     return hints
 
 

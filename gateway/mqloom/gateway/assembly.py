@@ -122,7 +122,7 @@ class Assembly:
             peers=network.peers,
             network=network.links,
             shows_links=True,
-            agents=manager.agents(gateway),
+            agents=manager.agents(gateway, configuration.federation.load_window_s),
             offloads=manager.offloads(),
             admit=self._admit,
             admit_record=self._admit_record,

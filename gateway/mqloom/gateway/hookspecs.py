@@ -70,8 +70,8 @@ class HookSpecs:
         """Offer a way to make sure of a broker. Asked once, at the start; each broker's `adapter` chooses by name."""
 
     @_hookspec
-    def mqloom_agent(self, settings: Settings, gateway: GatewayId) -> Agent | None:
-        """Offer an agent for this gateway. Asked once, at the start; every agent offered runs."""
+    def mqloom_agent(self, settings: Settings, gateway: GatewayId, load_window_s: float) -> Agent | None:
+        """Offer an agent for this gateway, whose load is measured so often. Asked once, at the start; all run."""
 
     @_hookspec
     def mqloom_offload(self, settings: Settings) -> OffloadKind | None:

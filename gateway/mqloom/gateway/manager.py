@@ -110,10 +110,10 @@ class Manager:
         """Return every broker adapter offered, by name."""
         return self._named("mqloom_adapter", AdapterKind)
 
-    def agents(self, gateway: GatewayId) -> list[Agent]:
-        """Return the agents for a gateway."""
+    def agents(self, gateway: GatewayId, load_window_s: float) -> list[Agent]:
+        """Return the agents for a gateway, whose load is measured so often."""
         agents: dict[str, Agent] = {}
-        for plugin, offer in self._ask("mqloom_agent", gateway=gateway):
+        for plugin, offer in self._ask("mqloom_agent", gateway=gateway, load_window_s=load_window_s):
             agent = self._agent(plugin, offer)
             if agent.name in agents:
                 raise self._wrong(plugin, f"mqloom_agent: another plugin offers {agent.name!r} already")

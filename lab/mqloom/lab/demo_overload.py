@@ -41,7 +41,6 @@ AFTER_WINDOWS: Final = 5
 """How many windows of the meters are told of at the end: their mean."""
 PERIODS: Final = {
     "mode": "on",
-    "window_s": WINDOW_S,
     "local_pie_s": 1.0,
     "global_pie_s": 2.0,
     "local_detect_min_s": 2.0,
