@@ -137,6 +137,7 @@ def test_a_gateway_reports_what_its_mosquitto_says_and_its_memory_counts_where_i
             assert named[MEMORY] > 1_000
             assert named["uptime"] >= 0
             assert "load/messages/received/1min" in named
+            assert driver.telemetry.broker_figures().keys() == named.keys()
             await until(lambda: driver.metering.load is not None and driver.metering.load.memory_ratio > 1)
 
     asyncio.run(look())

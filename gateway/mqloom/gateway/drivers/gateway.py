@@ -151,6 +151,7 @@ class GatewayDriver:
         )
         """What was measured last: `load`, and what the broker says of itself, `broker`."""
         self.telemetry = TelemetryDriver(self.node, self._epoch, observation.telemetry, sinks.records)
+        self.telemetry.broker_figures = lambda: self._broker_figures().named
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
