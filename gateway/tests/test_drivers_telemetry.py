@@ -10,7 +10,16 @@ from typing import TypeVar
 import zmq
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.telemetry import KINDS, GroupRecord, LinkRecord, LoadRecord, Record, decode_batch, decode_records
+from mqloom.core.telemetry import (
+    KINDS,
+    ConfigurationRecord,
+    GroupRecord,
+    LinkRecord,
+    LoadRecord,
+    Record,
+    decode_batch,
+    decode_records,
+)
 from mqloom.core.telemetry_outbox import Kept, encode_kept
 from mqloom.core.telemetry_sockets import listen
 from mqloom.gateway.assembly import Assembly
@@ -121,6 +130,8 @@ def test_a_gateway_tells_its_load_its_links_and_its_groups(tmp_path: Path) -> No
             await until(told)
         catcher.catch()
         assert sorted(catcher.records) == list(range(1, len(catcher.records) + 1))
+        (first, *_) = catcher.of(ConfigurationRecord)
+        assert (first.what, first.before) == ("brokers", "")
         (link, *_), (group, *_) = catcher.of(LinkRecord), catcher.of(GroupRecord)
         assert (link.peer, link.kind, link.is_up) == ("B", "primary", False)
         assert (group.topics, group.where, group.subscribers) == ("stocks/#", "", 1)
@@ -168,6 +179,8 @@ def test_a_configuration_that_was_read_again_ends_begins_and_moves_telemetry(tmp
             news, left = assembly.reload(load_federation(path))
             assert news == ["brokers.telemetry of A", "telemetry.endpoint"]
             await until(lambda: other.catch() > 1)
+            changed = {record.what: (record.before, record.after) for record in other.of(ConfigurationRecord)}
+            assert changed["telemetry.endpoint"] == (f'"tcp://127.0.0.1:{first}"', f'"tcp://127.0.0.1:{second}"')
         assert min(other.records) > max(one.records) - 100
         one.close()
         other.close()

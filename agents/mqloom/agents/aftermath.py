@@ -27,6 +27,8 @@ class Aftermath:
 
     def drop(self) -> None:
         """Another session begins: what came of the last one will not be seen."""
+        if self._settling is not None:
+            self._settling[0].is_unseen = True
         self._settling = None
 
     def sampled(self, load: Load, now: float) -> None:

@@ -16,6 +16,7 @@ from mqloom.agents.head import Head
 from mqloom.agents.mediation import decode
 from mqloom.agents.peer import Peer
 from mqloom.agents.settings import BalanceSettings
+from mqloom.agents.telling import Telling
 from mqloom.core.balance_records import (
     BalanceAnswer,
     BalanceQuestion,
@@ -24,6 +25,7 @@ from mqloom.core.balance_records import (
 )
 from mqloom.core.errors import RecordError, RemoteError
 from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import Record
 from mqloom.gateway.agent_interfaces import (
     AgentAsked,
     AgentEffect,
@@ -72,6 +74,7 @@ class Balancer:
         self._randomness = randomness
         self.hints = hints
         self.decisions = Decisions()
+        self._telling = Telling(self.decisions)
         self.counts: Counter[str] = Counter()
         """How many messages came by kind, and how many could not be read."""
         self._fairness = Fairness(settings)
@@ -113,6 +116,10 @@ class Balancer:
             case AgentAsked(operator, number, body):
                 effects.append(AnswerOperator(operator, number, self._answer(body, now)))
         return [*effects, *self._arrange(part, now)]
+
+    def tell(self, at: float) -> Sequence[Record]:
+        """Return the sessions of which it has become known what came of them."""
+        return self._telling.records(at)
 
     def check(self) -> None:
         """State the invariants."""

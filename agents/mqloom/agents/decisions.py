@@ -66,6 +66,8 @@ class Decision:
     moved: int = 0
     stayed: int = 0
     stayed_why: Mapping[ClientId, str] = field(default_factory=dict)
+    is_unseen: bool = False
+    """Another session has begun before it was seen what came of this one."""
 
     def chose(self, choice: OffloadChoice) -> None:
         """An offload plugin has chosen."""

@@ -12,6 +12,7 @@ from mqloom.core.filter import Scalar
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.load import Load
 from mqloom.core.subscription import Subscription
+from mqloom.core.telemetry import Record
 from mqloom.gateway.offload_interfaces import OffloadKind
 
 Subject = Mapping[str, Scalar]
@@ -199,6 +200,15 @@ class AgentView(Protocol):
 
     def offload(self, name: str) -> OffloadKind | None:
         """Return the way of this name to choose whom to move, if a plugin offers it."""
+        ...
+
+
+@runtime_checkable
+class TellingAgent(Agent, Protocol):
+    """An agent with telemetry of its own."""
+
+    def tell(self, at: float) -> Sequence[Record]:
+        """Return what there is to tell since the last call, dated with `at`, a Unix time; called with each window."""
         ...
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from mqloom.core.counters import Counters
 from mqloom.core.errors import ConfigurationError, LocalError
@@ -14,6 +15,7 @@ from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.tls import tls_context
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation, hints
+from mqloom.gateway.configuration_texts import configuration_texts
 from mqloom.gateway.drivers.gateway import Addresses, GatewayDriver
 from mqloom.gateway.drivers.metering import MemoryLimits
 from mqloom.gateway.drivers.metrics import MetricsAddress
@@ -192,6 +194,7 @@ def telemetry_plan(configuration: Configuration, gateway: GatewayId) -> Telemetr
         secrets=() if configuration.key_path is None else telemetry_secrets(configuration.key_path),
         to_plugins=table.plugins,
         is_on=configuration.broker(gateway).telemetry and bool(table.endpoint or table.plugins),
+        settings=configuration_texts(configuration, gateway, version("mqloom")),
     )
 
 

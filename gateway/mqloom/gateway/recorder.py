@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mqloom.core.counters import is_failure
 from mqloom.core.load import Load
 from mqloom.core.telemetry import (
+    KINDS,
     TEXT_MAX,
     BrokerRecord,
     GroupRecord,
@@ -19,6 +20,14 @@ from mqloom.core.telemetry import (
     ServiceRecord,
 )
 from mqloom.gateway.tallies import Tallied
+
+
+def check_records(records: Sequence[Record]) -> Sequence[Record]:
+    """Return what a plugin tells; raises TypeError if that is something else than records."""
+    for record in records:
+        if type(record) not in KINDS.values():
+            raise TypeError(f"{record!r:.100} is no record of telemetry")
+    return records
 
 
 class Recorder:

@@ -22,8 +22,10 @@ from mqloom.core.telemetry import Record
 from mqloom.core.telemetry_keys import peer_curve
 from mqloom.core.telemetry_outbox import HELD_BYTES_MAX, IN_FLIGHT_MAX, RESEND_S, TelemetryOutbox, decode_kept
 from mqloom.core.telemetry_sockets import connect
+from mqloom.gateway.agent_interfaces import TellingAgent
+from mqloom.gateway.configuration_texts import changes
 from mqloom.gateway.node import Node
-from mqloom.gateway.recorder import Recorder
+from mqloom.gateway.recorder import Recorder, check_records
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,8 @@ class TelemetryPlan(NamedTuple):
     """The telemetry keys that may be right, the likeliest first; none: without encryption."""
     to_plugins: bool = False
     is_on: bool = True
+    settings: Mapping[str, str] = {}
+    """The configuration, place by place (`configuration_texts`): told at the start, and what is different later."""
 
 
 class TelemetryDriver:
@@ -71,6 +75,7 @@ class TelemetryDriver:
         self._key = 0
         self._answered_at = 0.0
         self._counted = 0
+        self._told: Mapping[str, str] = {}
         self._since = time.monotonic()
         self.broker_figures: Callable[[], Mapping[str, float]] = dict
         """Asked once in a window for the broker's own figures."""
@@ -90,7 +95,9 @@ class TelemetryDriver:
         before, self._plan = self._plan, plan
         if not plan.is_on:
             self._node.tally.stop()
-        elif not before.is_on:
+        elif before.is_on:
+            self._tell_settings()
+        else:
             self._begin_window()
 
     def offer(self, records: Sequence[Record]) -> None:
@@ -121,6 +128,11 @@ class TelemetryDriver:
         self._since = time.monotonic()
         if self._plan.is_on:
             self._node.tally.window(0)
+            self._tell_settings()
+
+    def _tell_settings(self) -> None:
+        told, self._told = self._told, self._plan.settings
+        self.offer(changes(told, self._told, time.time()))
 
     def _tick(self) -> None:
         if time.monotonic() >= self._since + self._plan.window_s:
@@ -134,7 +146,20 @@ class TelemetryDriver:
         records = self._recorder.traffic(tallied, window_s, at)
         records += self._recorder.refusals(self._node.counters.snapshot(), at)
         records += self._recorder.broker(self.broker_figures(), at)
+        records += self._of_agents(at)
         self.offer(records)
+
+    def _of_agents(self, at: float) -> list[Record]:
+        records: list[Record] = []
+        for agent in self._node.agents:
+            if not isinstance(agent, TellingAgent):
+                continue
+            try:
+                records += check_records(agent.tell(at))
+            except Exception as error:  # a plugin's mistake costs nobody else anything
+                self._node.counters.add("plugin_failures", agent.name)
+                self._log.error("agent %s: tell raised %s: %s", agent.name, type(error).__name__, error)
+        return records
 
     # ---- the collector -------------------------------------------------------------------------------------------
 
