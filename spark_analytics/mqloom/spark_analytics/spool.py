@@ -88,6 +88,8 @@ class SpoolWriter:
         self._segment_bytes = segment_bytes
         self._file: int | None = None
         self._pending: list[bytes] = []
+        self.pending_bytes = 0
+        """What waits for `commit`."""
         self.marker = Marker()
         self._new = Marker()
         self.recover()
@@ -113,7 +115,7 @@ class SpoolWriter:
                 os.truncate(path, self.marker.size)
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}") from None
-        self._new, self._pending = self.marker, []
+        self._new, self._pending, self.pending_bytes = self.marker, [], 0
 
     def ensure(self) -> None:
         """Make the folder a spool, if it is not yet one: so readers may come before the first record."""
@@ -125,18 +127,15 @@ class SpoolWriter:
 
     def append(self, count: int, data: bytes, gateway: str = "", epoch: int = 0, last: int = 0) -> None:
         """Add a batch of so many records; it counts after `commit`."""
-        self._pending.append(encode_frame(count, data))
+        frame = encode_frame(count, data)
+        self._pending.append(frame)
+        self.pending_bytes += len(frame)
         gateways = self._new.gateways
         if gateway:
             if gateways is self.marker.gateways:
                 gateways = dict(gateways)
             gateways[gateway] = (epoch, last)
         self._new = msgspec.structs.replace(self._new, end=self._new.end + count, gateways=gateways)
-
-    @property
-    def pending_bytes(self) -> int:
-        """What waits for `commit`."""
-        return sum(map(len, self._pending))
 
     def known(self, gateway: str) -> tuple[int, int]:
         """Return the epoch and the last number of a gateway, what waits included; (0, 0) if there is nothing of it."""
@@ -160,7 +159,7 @@ class SpoolWriter:
             self._put_marker(msgspec.structs.replace(self._new, size=size))
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}: what was not committed is lost") from None
-        self._pending = []
+        self._pending, self.pending_bytes = [], 0
         return self.marker.end
 
     def _begin_segment(self) -> None:
@@ -317,7 +316,7 @@ class SpoolReader:
 
     def _segments(self, marker: Marker) -> list[Segment]:
         found = segments_of(self.folder)
-        ends = [position for position, _ in found[1:]] + [marker.end]
+        ends = [*(position for position, _ in found[1:]), marker.end][: len(found)]
         return [
             Segment(path, position, min(following, marker.end), marker.size if path.name == marker.segment else None)
             for (position, path), following in zip(found, ends, strict=True)
