@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from rich.console import Console, RenderableType
@@ -63,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="all subscribers join the weakest of four brokers, and load agents spread the load while you look",
     )
+    parser.add_argument("--spool", type=Path, metavar="DIR", help="collect the gateways' telemetry into this folder")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, and nothing else")
 
 
@@ -77,7 +79,7 @@ def _links(arguments: argparse.Namespace) -> Show[demo.Demo]:
     # After how many quotes pure forwards are counted; 0 where there are no soft links to compare with.
     part = 0 if arguments.overlay == "S0" else max(1, round(rate * PART_S))
     return Show(
-        running=lambda tell: demo.running_demo(arguments.seed, tell, arguments.overlay, part),
+        running=lambda tell: demo.running_demo(arguments.seed, tell, arguments.overlay, part, arguments.spool),
         view=demo_view.view,
         summary=demo_view.summary,
         rate=rate,
@@ -87,7 +89,7 @@ def _links(arguments: argparse.Namespace) -> Show[demo.Demo]:
 def _overload(arguments: argparse.Namespace) -> Show[demo_overload.Overload]:
     rate = arguments.rate or demo_overload.RATE
     return Show(
-        running=lambda tell: demo_overload.running_overload(arguments.seed, rate, tell),
+        running=lambda tell: demo_overload.running_overload(arguments.seed, rate, tell, arguments.spool),
         view=demo_overload_view.view,
         summary=demo_overload_view.summary,
         rate=rate,

@@ -4,6 +4,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.drivers.gateway import GatewayDriver
@@ -112,7 +113,7 @@ class Demo(Trading):
 
 @contextlib.asynccontextmanager
 async def running_demo(
-    seed: int, tell: Callable[[str], None], strategy: str = "S0", part: int = 0
+    seed: int, tell: Callable[[str], None], strategy: str = "S0", part: int = 0, spool: Path | None = None
 ) -> AsyncIterator[Demo]:
     """Start everything, in the order in which an operator would; end it in the reverse order."""
     hints = (
@@ -121,7 +122,7 @@ async def running_demo(
     )
     randomness = random.Random(seed)  # noqa: S311 - a workload, not a secret
     async with contextlib.AsyncExitStack() as stack:
-        federation = await stack.enter_async_context(running_federation(_federation(strategy), tell, hints))
+        federation = await stack.enter_async_context(running_federation(_federation(strategy), tell, hints, spool))
         tell(f"waiting until {SUBSCRIBERS} content subscriptions are established everywhere")
         places = [GatewayId(BROKERS[index % len(BROKERS)]) for index in range(SUBSCRIBERS)]
         wishes = [(place, interest(randomness, COMPANIES)) for place in places]

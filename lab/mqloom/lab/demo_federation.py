@@ -13,8 +13,9 @@ from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
 from mqloom.gateway.interfaces import BrokerAddress
-from mqloom.gateway.key_file import ORDER_KIND, new_key, order_keys_in, write_keys
+from mqloom.gateway.key_file import NAMES, new_key, order_keys_in, write_keys
 from mqloom.gateway.links import LinkState
+from mqloom.lab.demo_collecting import collecting
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
 from mqloom.lab.demo_thread import free_ports
 from mqloom.lab.stocks import Interest
@@ -62,14 +63,18 @@ class DemoFederation:
 
 @contextlib.asynccontextmanager
 async def running_federation(
-    configuration: str, tell: Callable[[str], None], hints: Sequence[str] = ()
+    configuration: str, tell: Callable[[str], None], hints: Sequence[str] = (), spool: Path | None = None
 ) -> AsyncIterator[DemoFederation]:
-    """Run a federation from its text, and begin when all links are up; hints are told with its file for `{path}`."""
+    """Run a federation from its text, and begin when all links are up; hints are told with its file for `{path}`.
+
+    With a spool, a collector gathers its telemetry there.
+    """
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqloom-demo-")))
         path = folder / "federation.toml"
-        path.write_text(configuration, encoding="utf-8")
-        write_keys(folder / KEYS, [new_key("sending"), new_key("sending", ORDER_KIND)], is_new=True)
+        write_keys(folder / KEYS, [new_key("sending", kind) for kind in NAMES], is_new=True)
+        telemetry = stack.enter_context(collecting(spool, folder / KEYS, tell))
+        path.write_text("\n".join([configuration, *telemetry]), encoding="utf-8")
         keys = order_keys_in(folder / KEYS)
         assert keys is not None
         federation = load_federation(path)

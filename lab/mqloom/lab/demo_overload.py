@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from mqloom.agents.averages import mean_load
@@ -219,7 +220,9 @@ def expected_bytes_s(wishes: Sequence[Interest], rate: float, randomness: random
 
 
 @contextlib.asynccontextmanager
-async def running_overload(seed: int, rate: float, tell: Callable[[str], None]) -> AsyncIterator[Overload]:
+async def running_overload(
+    seed: int, rate: float, tell: Callable[[str], None], spool: Path | None = None
+) -> AsyncIterator[Overload]:
     """Start everything, in the order in which an operator would; end it in the reverse order."""
     randomness = random.Random(seed)  # noqa: S311 - a workload, not a secret
     wishes = [interest(randomness, COMPANIES) for _ in range(SUBSCRIBERS)]
@@ -227,7 +230,7 @@ async def running_overload(seed: int, rate: float, tell: Callable[[str], None]) 
     strengths = {edge: max(1_000, round(share * wanted)) for edge, share in STRENGTHS.items()}
     hint = "while it runs, what load agents see and do is told by: mqloom balance status -c {path}"
     async with contextlib.AsyncExitStack() as stack:
-        federation = await stack.enter_async_context(running_federation(_federation(strengths), tell, [hint]))
+        federation = await stack.enter_async_context(running_federation(_federation(strengths), tell, [hint], spool))
         tell(f"waiting until {SUBSCRIBERS} content subscriptions are established, all of them at {WEAKEST}")
         joining = federation.subscribers([(WEAKEST, wish) for wish in wishes])
         subscribers = await stack.enter_async_context(joining)
