@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +38,13 @@ def start_mosquitto(name: str, text: str, port: int, folder: Path, stack: contex
 
 def start_gateway(name: str, configuration: Path, stack: contextlib.ExitStack) -> Program:
     """Start a gateway; the stack ends it."""
-    words = [sys.executable, "-c", _CODE, "gateway", "-c", str(configuration), "--name", name]
-    program = Program(f"gateway-{name}", words, configuration.parent)
+    words = ["gateway", "-c", str(configuration), "--name", name]
+    return start_command(f"gateway-{name}", words, configuration.parent, stack)
+
+
+def start_command(name: str, words: Sequence[str], folder: Path, stack: contextlib.ExitStack) -> Program:
+    """Start a subcommand of `mqloom` as a process; the stack ends it."""
+    program = Program(name, [sys.executable, "-c", _CODE, *words], folder)
     stack.callback(program.end)
     return program
 

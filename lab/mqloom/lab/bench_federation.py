@@ -37,7 +37,7 @@ class Case:
     qos: int
     is_filtered: bool = True
 
-    def shape(self, system: System, seed: int, telemetry_s: float = 0.0) -> Shape:
+    def shape(self, system: System, seed: int, telemetry_s: float = 0.0, collector: str = "") -> Shape:
         """Return what one side of it consists of; without filters, one gateway stands beside one broker."""
         return Shape(
             system=system,
@@ -47,6 +47,7 @@ class Case:
             seed=seed,
             is_filtered=self.is_filtered,
             telemetry_s=telemetry_s,
+            collector=collector,
         )
 
     def __str__(self) -> str:

@@ -60,6 +60,19 @@ class Program:
             self._process.kill()
             self._process.wait(END_S_MAX)
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def cpu_s(self) -> float:
+        """Return its processor time so far, of all its threads; raises BenchError where the system does not say."""
+        try:
+            text = Path(f"/proc/{self.process_id}/stat").read_text("ascii")
+            user, system = text.rpartition(")")[2].split()[11:13]
+        except (OSError, ValueError):
+            raise BenchError(f"this system does not say how much processor time {self.name} has used") from None
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def rss_bytes(self) -> int | None:
         """Return its resident memory; None where the system does not say."""
         with contextlib.suppress(OSError, ValueError, IndexError):

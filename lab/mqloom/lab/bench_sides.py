@@ -72,6 +72,8 @@ class Shape:
     """Else one bare reader gets everything."""
     telemetry_s: float = 0.0
     """If not 0, gateways write their counters so often."""
+    collector: str = ""
+    """Where gateways send their telemetry; empty: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Side:
         self._next = itertools.count(1)
         self._first = FIRST_NUMBER
         self._ports = free_ports(shape.brokers)
+        self.configuration = folder / "federation.toml"
         self.names = (*NAMES[: shape.brokers - 1], NAMES[-1]) if shape.brokers > 1 else NAMES[:1]
         self.brokers = [self._broker(place) for place in range(shape.brokers)]
         self.gateways = self._gateways() if shape.system == "mqloom" else []
@@ -142,15 +145,16 @@ class Side:
         return start_mosquitto(name, text, port, self._folder, self._stack)
 
     def _gateways(self) -> list[Program]:
-        path = self._folder / "federation.toml"
-        path.write_text(self._federation())
-        return [start_gateway(name, path, self._stack) for name in self.names]
+        self.configuration.write_text(self._federation())
+        return [start_gateway(name, self.configuration, self._stack) for name in self.names]
 
     def _federation(self) -> str:
         head = FEDERATION.format(topics=DATA, telemetry_s=self.shape.telemetry_s or 10.0)
         text = head + chain(dict(zip(self.names, self._ports, strict=True)))
         if self.shape.telemetry_s:
             text += f"\n[plugins.settings.json_lines]\nfile = {json.dumps(str(self._folder / '{gateway}.jsonl'))}\n"
+        if self.shape.collector:
+            text += f'\n[telemetry]\nendpoint = "{self.shape.collector}"\n'
         return text
 
     def _subscribe(self) -> list[Worker]:

@@ -1,0 +1,103 @@
+"""Measure what telemetry costs gateways at full load, and how fast the collector takes it in."""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mqloom.core.command_amounts import in_units
+from mqloom.core.command_numbers import positive_number, whole_number
+from mqloom.lab.bench_collector import Collected, measure_collector
+from mqloom.lab.bench_processes import find_mosquitto
+from mqloom.lab.bench_telemetry_cost import TelemetryCost, TelemetryPlan, measure_cost
+
+RECORDS_MAX: Final = 100_000_000
+ROUNDS_MAX: Final = 100
+RUN_S_MAX: Final = 600.0
+RATE_MAX: Final = 200_000.0
+COLLECTOR_TARGET_PER_S: Final = 500_000
+COST_TARGET: Final = 0.02
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Name the arguments."""
+    add = parser.add_argument
+    add("--only", choices=("cost", "collector"), help="measure this alone; else both")
+    add("--records", type=whole_number(RECORDS_MAX), default=4_000_000, metavar="N", help="to collect; 4,000,000")
+    add("--gateways", type=whole_number(1_000), default=8, metavar="N", help="that send them; 8")
+    add("--subscribers", type=whole_number(1_000), default=100, metavar="N", help="at the second broker; 100")
+    add("--qos", type=int, choices=(0, 1), default=0, help="0")
+    add("--rounds", type=whole_number(ROUNDS_MAX), default=5, metavar="N", help="runs with telemetry, and without; 5")
+    add("--run-s", type=positive_number(RUN_S_MAX), default=20.0, metavar="S", help="how long each run is; 20")
+    add("--rate", type=positive_number(RATE_MAX), default=0.0, metavar="R", help="else 90%% of what is held")
+    add("--json", action="store_true", help="print one JSON object, and nothing else")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure; raises BenchError if there is no Mosquitto."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything that was started ends first
+    collected: Collected | None = None
+    cost: TelemetryCost | None = None
+    if arguments.only != "collector":
+        find_mosquitto()
+    with tempfile.TemporaryDirectory(prefix="mqloom-bench-") as folder, _progress() as tell:
+        if arguments.only != "cost":
+            collected = measure_collector(arguments.records, arguments.gateways, Path(folder), tell)
+        if arguments.only != "collector":
+            plan = TelemetryPlan(
+                subscribers=arguments.subscribers,
+                qos=arguments.qos,
+                rounds=arguments.rounds,
+                run_s=arguments.run_s,
+                rate=arguments.rate,
+            )
+            cost = measure_cost(plan, Path(folder), tell)
+    if arguments.json:
+        parts = {"collector": collected, "cost": cost}
+        told = {name: asdict(part) for name, part in parts.items() if part is not None}
+        print(json.dumps({"cores": os.cpu_count(), **told}))  # noqa: T201 - a command's answer
+    else:
+        Console(highlight=False).print("\n".join(view(collected, cost)))
+    return 0
+
+
+def view(collected: Collected | None, cost: TelemetryCost | None) -> Iterator[str]:
+    """Yield the figures for people."""
+    if collected is not None:
+        yield (
+            f"collector: {collected.records:,} records of {collected.gateways} gateways in {collected.took_s:.2f} s: "
+            f"{collected.records_per_s:,.0f}/s (target {COLLECTOR_TARGET_PER_S:,}), "
+            f"{in_units(collected.spool_bytes)} on the disk, {collected.cpu_s:.2f} s of processor time"
+        )
+    if cost is not None:
+        yield f"telemetry of gateways at {cost.rate:,.0f} publications/s, {cost.rounds} runs of each kind in turns:"
+        for name, figures in (("on", cost.cpu_us_on), ("off", cost.cpu_us_off)):
+            listed = ", ".join(f"{each:.2f}" for each in figures)
+            yield f"  {name:>3}: {listed} microseconds of processor time for each publication, both gateways together"
+        pairs = ", ".join(f"{each:+.1%}" for each in cost.pair_shares)
+        yield f"  it costs {cost.cost_share:+.2%} (target: under {COST_TARGET:.0%}); pair by pair {pairs}"
+        yield f"  the busier gateway used {cost.cpu_ratio_on:.0%} of a processor; {cost.records:,} records collected"
+        if cost.not_held:
+            yield f"  in {cost.not_held} runs the rate was not held: the machine had something else to do"
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Give what shows how far it is on standard error; where nobody looks, it writes lines."""
+    if not sys.stderr.isatty():
+        yield lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
+        return
+    columns = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda text: progress.update(task, description=text)
