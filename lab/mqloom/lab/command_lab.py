@@ -4,13 +4,14 @@ import argparse
 from typing import Final
 
 from mqloom.core.command import Command
-from mqloom.lab import command_lab_exhaust, command_lab_list, command_lab_run, command_lab_storm
+from mqloom.lab import command_lab_exhaust, command_lab_list, command_lab_replay, command_lab_run, command_lab_storm
 
 SUBCOMMANDS: Final[dict[str, Command]] = {
     "list": command_lab_list,
     "run": command_lab_run,
     "storm": command_lab_storm,
     "exhaust": command_lab_exhaust,
+    "replay": command_lab_replay,
 }
 """Each a module as `mqloom.core.command` describes them."""
 

@@ -22,7 +22,7 @@ from mqloom.lab.clock import Clock
 from mqloom.lab.padres_broker import Begun, ModelBroker, Numbers, Times
 from mqloom.lab.padres_ledger import Ledger
 from mqloom.lab.padres_setups import Setup
-from mqloom.lab.padres_workload import Workload
+from mqloom.lab.padres_workload import AnyWorkload
 
 Bits = NDArray[np.uint32]
 Note = Callable[[int, list[int]], None]
@@ -65,7 +65,7 @@ class _Table:
 class PadresNet:
     """Brokers, who is where, and what is under way; time passes with the clock, publications with `advance`."""
 
-    def __init__(self, workload: Workload, clock: Clock) -> None:
+    def __init__(self, workload: AnyWorkload, clock: Clock) -> None:
         setup = workload.setup
         self.setup, self.workload, self.clock = setup, workload, clock
         self.brokers = {

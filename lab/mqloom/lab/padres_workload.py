@@ -9,7 +9,7 @@ subscribers.
 import dataclasses
 import random
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,20 @@ class Publishing:
 
     times: NDArray[np.float64]
     quotes: NDArray[np.int64]
+
+
+class AnyWorkload(Protocol):
+    """What the model needs of a workload."""
+
+    setup: Setup
+    quotes: list[Quote]
+    publishing: Publishing
+    stays: list[Stay]
+    subscriptions: list[Subscription]
+
+    def matching(self, quote: int) -> NDArray[np.int64]:
+        """Return the numbers of the subscribers that want a quote, whether they are there or not."""
+        ...
 
 
 class Workload:

@@ -16,7 +16,7 @@ from mqloom.lab.padres_host import Host
 from mqloom.lab.padres_moves import Moves
 from mqloom.lab.padres_net import PadresNet
 from mqloom.lab.padres_setups import Setup
-from mqloom.lab.padres_workload import Stay, Workload
+from mqloom.lab.padres_workload import AnyWorkload, Stay, Workload
 
 TICK_S: Final = 0.1
 """How often it is looked for the end of a profile or of a move's drain."""
@@ -39,9 +39,10 @@ class PadresWorld:
         *,
         window_s: float = 10.0,
         stays: Sequence[Stay] | None = None,
+        workload: AnyWorkload | None = None,
     ) -> None:
         self.setup, self.clock = setup, Clock()
-        self.net = PadresNet(Workload(setup, seed, stays), self.clock)
+        self.net = PadresNet(Workload(setup, seed, stays) if workload is None else workload, self.clock)
         self.moves = Moves(self.net, random.Random(f"{seed} padres moves"))  # noqa: S311 - an experiment
         self.loads: dict[GatewayId, list[tuple[float, Load]]] = {name: [] for name in self.net.brokers}
         """What the meters said at the end of each window."""

@@ -1,0 +1,112 @@
+"""What a spool of telemetry says about a federation, gathered for a replay: by gateway and time, in plain lists."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mqloom.core.errors import LocalError, TelemetryError
+from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import (
+    ConfigurationRecord,
+    GroupRecord,
+    LinkRecord,
+    LoadRecord,
+    Record,
+    ServiceRecord,
+    decode_batch,
+    decode_records,
+)
+from mqloom.spark_analytics.segments import Gap
+from mqloom.spark_analytics.spool import SpoolReader
+
+BALANCE = "plugins.settings.balance"
+GROUPS_MAX = "telemetry.groups_max"
+
+
+class ReplayError(LocalError):
+    """A recording that cannot be replayed; says why."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What one gateway has told."""
+
+    loads: list[LoadRecord] = field(default_factory=list)
+    services: list[ServiceRecord] = field(default_factory=list)
+    groups: dict[float, list[GroupRecord]] = field(default_factory=dict)
+    """By the end of their window."""
+    peers: dict[GatewayId, None] = field(default_factory=dict)
+    """Over primary links, in the order in which they were first told."""
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def take(self, record: Record) -> None:
+        """Note a record, if it is of a kind that a replay needs."""
+        match record:
+            case LoadRecord():
+                self.loads.append(record)
+            case ServiceRecord():
+                self.services.append(record)
+            case GroupRecord():
+                self.groups.setdefault(record.at, []).append(record)
+            case LinkRecord() if record.kind == "primary":
+                self.peers.setdefault(record.peer)
+            case ConfigurationRecord():
+                self.settings[record.what] = record.after
+
+    @property
+    def groups_max(self) -> int:
+        """How many groups are told of in one window; a window with fewer tells of all."""
+        return int(self.settings.get(GROUPS_MAX) or 1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What all gateways have told."""
+
+    gateways: dict[GatewayId, Recorded]
+    problems: tuple[str, ...] = ()
+    """What of the spool could not be read."""
+
+    @property
+    def balance(self) -> dict[str, object]:
+        """The settings of the load agents, as they were last; empty if nobody told."""
+        for recorded in self.gateways.values():
+            if recorded.settings.get(BALANCE):
+                try:
+                    found = json.loads(recorded.settings[BALANCE])
+                except ValueError:  # it was too long to be told whole
+                    continue
+                return dict(found)
+        return {}
+
+
+def read_recording(folder: Path, tell: Callable[[float, str], None]) -> Recording:
+    """Return what is in a spool; what is damaged is left out, and named. Raises SpoolError, ReplayError."""
+    reader = SpoolReader(folder)
+    begin, end = reader.bounds()
+    gateways: dict[GatewayId, Recorded] = {}
+    problems = []
+    for part in reader.parts(begin, end):
+        if isinstance(part, Gap):
+            problems.append(part.problem)
+            continue
+        try:
+            batch = decode_batch(part.data)
+            records = decode_records(batch)
+        except TelemetryError as error:
+            problems.append(f"position {part.position}: {error.problem}")
+            continue
+        recorded = gateways.setdefault(batch.header.gateway, Recorded())
+        for _, record in records:
+            recorded.take(record)
+        tell((part.position - begin) / max(1, end - begin), "reading")
+    gateways = {name: gateways[name] for name in sorted(gateways) if gateways[name].loads}
+    if not gateways:
+        raise ReplayError(f"{folder}: there is no load in it: let gateways run for a few windows, and collect again")
+    return Recording(gateways, tuple(problems))
+
+
+def deliveries(records: Iterable[GroupRecord]) -> int:
+    """Return how many copies went to subscribers."""
+    return sum(record.publications * record.subscribers for record in records)

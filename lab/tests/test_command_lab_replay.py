@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqloom.core.command import main
+from mqloom.lab.command_lab_replay import changes_of
+from mqloom.lab.replay_example import make_spool
+
+PERIODS = ["local_pie_s=5", "stabilise_s=10", "local_detect_min_s=5", "local_detect_max_s=10", "press_samples=16"]
+
+
+def replayed(spool: Path, capsys: pytest.CaptureFixture[str], *changes: str) -> tuple[Any, dict[str, Any]]:
+    """Return the whole answer, and what it says of each broker."""
+    words = [word for change in (*PERIODS, *changes) for word in ("--set", change)]
+    assert main(["lab", "replay", str(spool), "--json", *words]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["lost"] == 0
+    return answer, {broker["broker"]: broker for broker in answer["brokers"]}
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    return make_spool(tmp_path, windows=90, subscribers=40, rate=8.0)
+
+
+def test_without_moves_it_is_as_it_was_and_with_load_agents_load_is_spread(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer, found = replayed(spool, capsys)
+    weak, strong = found["WEAK"], found["STRONG"]
+    assert abs(weak["recorded"]["output_mean"] - weak["unmoved"]["output_mean"]) < 0.1
+    assert weak["replayed"]["output_mean"] < weak["unmoved"]["output_mean"]
+    assert strong["replayed"]["output_mean"] > strong["unmoved"]["output_mean"] == 0
+    assert answer["moved"] > 0
+    assert (weak["subscribers"] + strong["subscribers"], strong["subscribers"] > 0) == (40, True)
+
+
+def test_with_triggers_that_nothing_reaches_nobody_is_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    half_full = make_spool(tmp_path, windows=90, subscribers=40, rate=4.0)
+    answer, found = replayed(half_full, capsys, "local_ratio=1000", "local_delay=1000")
+    assert answer["settings"]["local_ratio"] == 1000
+    assert (answer["moved"], found["WEAK"]["subscribers"]) == (0, 40)
+    assert replayed(half_full, capsys)[0]["moved"] > 0
+
+
+def test_a_table_is_printed_for_people(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "replay", str(spool), "--set", "local_ratio=0.3"]) == 0
+    printed = capsys.readouterr().out
+    assert "replay with local_ratio=0.3" in printed
+    assert "sessions of load balancing would have moved" in printed
+
+
+def test_settings_are_read_as_json_or_text_and_mistakes_are_told(
+    tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert changes_of(["local_ratio=0.2", "mode=on", "press_samples=7"]) == {
+        "local_ratio": 0.2,
+        "mode": "on",
+        "press_samples": 7,
+    }
+    for words, problem in ((["local_ration=1"], "did you mean 'local_ratio'"), (["local_ratio"], "is not KEY=VALUE")):
+        assert main(["lab", "replay", str(spool), "--set", *words]) == 1
+        assert problem in capsys.readouterr().err
+    assert main(["lab", "replay", str(tmp_path / "nowhere")]) == 1
+    assert "is no spool" in capsys.readouterr().err
