@@ -46,6 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         broker.id: accounts_of(configuration, broker, arguments.client, anonymous=arguments.anonymous)
         for broker in configuration.brokers
     }
+    if arguments.maker == "rabbitmq" and arguments.anonymous and rabbitmq_files.ANONYMOUS in arguments.client:
+        problem = f"{rabbitmq_files.ANONYMOUS!r} is the account of whoever does not log in; name the client otherwise"
+        raise ConfigurationError(configuration.source, (problem,))
     try:
         known = read_environments(arguments.out)
         passwords = {
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             if account.name
         }
         for broker in wanted:
-            folder = _write(arguments, broker, accounts[broker.id], passwords)
+            folder = _write(arguments, configuration, broker, accounts[broker.id], passwords)
             sys.stdout.write(f"{folder}: written for {arguments.maker}\n")
         _write_environments(arguments.out, configuration, accounts, passwords)
     except OSError as error:
@@ -87,8 +90,15 @@ def _variable(folder: Path, client: str) -> str:
     return re.sub(r"[^A-Z0-9_]", "_", f"{folder.name}_CLIENT_{client}".upper())
 
 
+def _management_port(configuration: Configuration) -> int:
+    """Return where the adapter asks RabbitMQ; the plugin has checked its settings, if it is not disabled."""
+    port = configuration.plugins.settings.get("rabbitmq_adapter", {}).get("port")
+    return port if isinstance(port, int) else rabbitmq_files.MANAGEMENT_PORT
+
+
 def _write(
     arguments: argparse.Namespace,
+    configuration: Configuration,
     broker: BrokerTable,
     accounts: Sequence[Account],
     passwords: Passwords,
@@ -98,18 +108,23 @@ def _write(
     (folder / "store").mkdir(parents=True, exist_ok=True, mode=0o700)
     named = {account.name: passwords[broker.id, account.name] for account in accounts if account.name}
     place = str(folder.resolve())
+    authority = str(arguments.configuration.resolve().parent / broker.tls_ca) if broker.tls_ca else ""
     if arguments.maker == "mosquitto":
         salts = [secrets.token_bytes(12) for _ in named]
         user = arguments.user or getpass.getuser()
-        authority = str(arguments.configuration.resolve().parent / broker.tls_ca) if broker.tls_ca else ""
         conf = mosquitto_files.main_file(broker, place, user, authority, anonymous=arguments.anonymous)
         write_secret(folder / "mosquitto.conf", conf)
         write_secret(folder / "acl", mosquitto_files.access_list(broker, accounts))
         write_secret(folder / "passwords", mosquitto_files.password_file(named, salts))
     else:
-        salts = [secrets.token_bytes(4) for _ in named]
-        write_secret(folder / "rabbitmq.conf", rabbitmq_files.main_file(broker, place, anonymous=arguments.anonymous))
-        write_secret(folder / "definitions.json", rabbitmq_files.definitions(accounts, named, salts))
+        nobody = secrets.token_urlsafe(24) if arguments.anonymous else ""
+        known = {**named, rabbitmq_files.ANONYMOUS: nobody} if nobody else named
+        salts = [secrets.token_bytes(4) for _ in known]
+        conf = rabbitmq_files.main_file(
+            broker, place, authority, management_port=_management_port(configuration), nobody=nobody
+        )
+        write_secret(folder / "rabbitmq.conf", conf)
+        write_secret(folder / "definitions.json", rabbitmq_files.definitions(broker, accounts, known, salts))
         write_secret(folder / "enabled_plugins", rabbitmq_files.PLUGINS)
     clients = [account.name for account in accounts if account.name and account.user is None]
     if clients:

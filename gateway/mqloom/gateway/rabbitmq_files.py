@@ -20,36 +20,63 @@ PLUGINS: Final = "[rabbitmq_management,rabbitmq_mqtt].\n"
 
 QUEUES: Final = "^mqtt-subscription-.*$"
 EXCHANGE: Final = "amq.topic"
+ANONYMOUS: Final = "anonymous"
+"""The account of whoever does not log in: RabbitMQ knows nobody without one."""
+MANAGEMENT_PORT: Final = 15_672
+"""Where its management interface is if nothing is said."""
 
 
-def main_file(broker: BrokerTable, folder: str, *, anonymous: bool) -> str:
-    """Return rabbitmq.conf; the definitions are in `folder`."""
-    host = f"{broker.host}:" if broker.host in LOOPBACK else ""
+def main_file(
+    broker: BrokerTable, folder: str, authority: str = "", *, management_port: int = MANAGEMENT_PORT, nobody: str = ""
+) -> str:
+    """Return rabbitmq.conf; the definitions are in `folder`.
+
+    With TLS, clients with certificates are asked for them, and the `authority`, a file, must vouch for these. With a
+    password of `nobody`, whoever does not log in has the account ANONYMOUS.
+    """
+    host = {"localhost": "127.0.0.1"}.get(broker.host, broker.host) if broker.host in LOOPBACK else ""
+    place = f"{host}:{broker.port}" if host else str(broker.port)
     lines = [
         f"# RabbitMQ beside the gateway {broker.id}; written by `mqloom config rabbitmq`, which overwrites it.",
         "listeners.tcp = none",
-        f"mqtt.listeners.tcp.default = {host}{broker.port}",
-        f"mqtt.allow_anonymous = {'true' if anonymous else 'false'}",
+        *(_tls(broker, place, folder, authority) if broker.tls else [f"mqtt.listeners.tcp.default = {place}"]),
+        f"mqtt.allow_anonymous = {'true' if nobody else 'false'}",
+        *([f"mqtt.default_user = {ANONYMOUS}", f"mqtt.default_pass = {nobody}"] if nobody else []),
         "mqtt.vhost = /",
         f"mqtt.exchange = {EXCHANGE}",
         f"load_definitions = {folder}/definitions.json",
         "# A session that nobody uses is kept for so many milliseconds: ten years.",
         "mqtt.subscription_ttl = 315360000000",
         f"mqtt.prefetch = {IN_FLIGHT}",
+        '# The gateway asks here what plain clients subscribe to, with `adapter = "rabbitmq"`.',
+        f"management.tcp.port = {management_port}",
+        *([f"management.tcp.ip = {host}"] if host else []),
         "",
     ]
     return "\n".join(lines)
 
 
-def definitions(accounts: Sequence[Account], passwords: Mapping[str, str], salts: Sequence[bytes]) -> str:
-    """Return definitions.json, with a salt of 4 random bytes for each account that has a password."""
-    named = [account for account in accounts if account.name]
+def _tls(broker: BrokerTable, place: str, folder: str, authority: str) -> list[str]:
+    lines = ["mqtt.listeners.tcp = none", f"mqtt.listeners.ssl.default = {place}"]
+    lines += ["# The broker's own certificate and key: put them there.", f"ssl_options.certfile = {folder}/broker.pem"]
+    lines.append(f"ssl_options.keyfile = {folder}/broker.key")
+    if broker.tls_certificate and authority:
+        lines += [f"ssl_options.cacertfile = {authority}", "ssl_options.verify = verify_peer"]
+        lines.append("ssl_options.fail_if_no_peer_cert = true")
+    return lines
+
+
+def definitions(
+    broker: BrokerTable, accounts: Sequence[Account], passwords: Mapping[str, str], salts: Sequence[bytes]
+) -> str:
+    """Return definitions.json, with a salt of 4 random bytes for each account; whoever does not log in has one, too."""
+    named = [account if account.name else account._replace(name=ANONYMOUS) for account in accounts]
     users = [
         {
             "name": account.name,
             "password_hash": _hashed(passwords[account.name], salt),
             "hashing_algorithm": "rabbit_password_hashing_sha256",
-            "tags": "",
+            "tags": "monitoring" if broker.adapter == "rabbitmq" and account.user == broker.id else "",
         }
         for account, salt in zip(named, salts, strict=True)
     ]

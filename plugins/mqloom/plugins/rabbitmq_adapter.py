@@ -25,6 +25,7 @@ from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, Settings
+from mqloom.gateway.rabbitmq_files import MANAGEMENT_PORT
 from mqloom.gateway.tables import explain_settings
 from mqloom.plugins.rabbitmq_bindings import filters_in
 
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 class RabbitmqSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the management interface is, and how often it is asked."""
 
-    port: Annotated[int, Meta(ge=1, le=65_535)] = 15_672
+    port: Annotated[int, Meta(ge=1, le=65_535)] = MANAGEMENT_PORT
     tls: bool = False
     virtual_host: Annotated[str, Meta(min_length=1)] = "/"
     every_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0
