@@ -57,6 +57,8 @@ port = MANAGEMENT
 """
 TLS = 'tls = true\ntls_ca = "ca.pem"\ntls_certificate = "{gateway}.pem"\ntls_key = "{gateway}.key"'
 Account = tuple[str, str]
+Files = tuple[str, str | None, str | None]
+"""An authority, a certificate and its key."""
 
 
 class East:
@@ -110,13 +112,14 @@ def environment(file: Path) -> dict[str, str]:
     return {variable: password for variable, _, password in pairs}
 
 
-def outcome(port: int, account: Account | None, do: Callable[[paho.Client], object], *files: str) -> str:
+def outcome(port: int, account: Account | None, do: Callable[[paho.Client], object], files: Files | None = None) -> str:
     """Return what becomes of something that a client does: done, granted, or the connection is ended."""
     client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311, reconnect_on_failure=False)
     if account is not None:
         client.username_pw_set(*account)
-    if files:
-        client.tls_set(*files)
+    if files is not None:
+        authority, certificate, key = files
+        client.tls_set(authority, certificate, key)
     told: queue.Queue[str] = queue.Queue()
 
     def connected(client: paho.Client, _: object, __: object, reason: ReasonCode, ___: object) -> None:
@@ -141,8 +144,8 @@ def outcome(port: int, account: Account | None, do: Callable[[paho.Client], obje
         client.loop_stop()
 
 
-def writing(port: int, account: Account | None, topic: str, *files: str) -> str:
-    return outcome(port, account, lambda client: client.publish(topic, b"x", 1), *files)
+def writing(port: int, account: Account | None, topic: str, files: Files | None = None) -> str:
+    return outcome(port, account, lambda client: client.publish(topic, b"x", 1), files)
 
 
 def test_each_account_may_do_its_part_and_no_more_and_the_doctor_is_content(
@@ -227,11 +230,12 @@ def test_by_tls_who_shows_a_certificate_and_logs_in_is_let_in_and_nobody_else(tm
     east = East(tmp_path, tls=TLS)
     make_certificates(tmp_path, east.folder)
     authority, certificate, key = (str(tmp_path / name) for name in ("ca.pem", "east.pem", "east.key"))
+    files, topic = (authority, certificate, key), "mqloom/v1/east/status"
     with east.running():
-        assert writing(east.port, east.own, "mqloom/v1/east/status", authority, certificate, key) == "done"
-        assert writing(east.port, ("east", "guess"), "hot/a", authority, certificate, key) == "refused"
-        assert writing(east.port, east.own, "mqloom/v1/east/status", authority) == "refused"
-        assert writing(east.port, east.own, "mqloom/v1/east/status") == "refused"
+        assert writing(east.port, east.own, topic, files) == "done"
+        assert writing(east.port, ("east", "guess"), topic, files) == "refused"
+        assert writing(east.port, east.own, topic, (authority, None, None)) == "refused"
+        assert writing(east.port, east.own, topic) == "refused"
 
 
 def make_certificates(folder: Path, broker: Path) -> None:
@@ -240,7 +244,7 @@ def make_certificates(folder: Path, broker: Path) -> None:
     own = ["req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca"]
     subprocess.run(["openssl", *own], cwd=folder, check=True, capture_output=True)
     for name, place in (("broker", broker), ("east", folder)):
-        files = ["-keyout", place / f"{name}.key", "-out", place / f"{name}.pem", "-subj", f"/CN={name}"]
+        files = ["-keyout", f"{place}/{name}.key", "-out", f"{place}/{name}.pem", "-subj", f"/CN={name}"]
         signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1"]
         command = ["openssl", "req", "-x509", *key, *signed, *files]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)

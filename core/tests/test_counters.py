@@ -71,6 +71,17 @@ def test_every_reason_that_the_source_names_is_known_beforehand() -> None:
     assert [(name, reason) for name, reason in sorted(named) if reason not in (*REASONS.get(name, ()), "matcher")] == []
 
 
+def test_a_reason_that_was_not_known_beforehand_is_our_own_mistake_unless_it_is_a_plugin() -> None:
+    counters = Counters()
+    counters.add("frames_refused", "forged")
+    counters.add("plugin_failures", "acme")
+    counters.add("publications_in")
+    counters.check()
+    counters.add("frames_refused", "nonsense")
+    with pytest.raises(AssertionError, match="nonsense"):
+        counters.check()
+
+
 def test_reasons_are_of_counters_and_each_once() -> None:
     assert REASONS.keys() <= COUNTERS.keys()
     assert all(len(set(reasons)) == len(reasons) for reasons in REASONS.values())

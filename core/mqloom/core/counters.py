@@ -19,6 +19,15 @@ DROPS: Final = (
 )
 """Why a connection does not take a message, or give one."""
 
+SEALS: Final = ("empty", "malformed", "unsealed", "key", "forged")
+"""Why what a gateway keeps on its broker is not opened, where the federation has a key."""
+
+REQUESTS: Final = (*SEALS, "outdated", "replayed")
+"""The same, of what a command asks or orders."""
+
+MOVE_STEPS: Final = ("asking", "freezing", "linking", "sweeping", "settling", "holding", "keeping", "leaving")
+"""How far a move of a primary link had come when it ended where it began."""
+
 COUNTERS: Final = {
     "publications_in": "publications taken in from the local broker",
     "publications_refused": "publications of the local broker not taken in, by reason",
@@ -94,6 +103,7 @@ REASONS: Final = {
     ),
     "publications_dropped": ("link down", "hops", "urgent", "start", "refused"),
     "publications_dead": ("plugin", "refused"),
+    "subscriptions_established": ("partly",),
     "subscriptions_refused": (
         "record",
         "rate",
@@ -108,19 +118,20 @@ REASONS: Final = {
         "hops",
     ),
     "mirror_refused": ("too large",),
-    "questions_refused": ("rate", "client", "malformed", "topic", "matcher", "agent", "oversized"),
-    "frames_refused": (*REFUSALS, "park", "status", "order"),
+    "questions_refused": ("rate", "client", "topic", "matcher", "agent", "oversized", *REQUESTS),
+    "frames_refused": (*REFUSALS, "park", "status", "order", "answer"),
     "flows_parked": ("queue",),
     "links_refused": ("unknown", "many"),
     "links_crowded": ("soft",),
     "link_resets": ("restarted",),
     "frames_stale": ("past",),
-    "moves_refused": ("order", "path", "number", "malformed", "client"),
-    "migrations_refused": ("request", "malformed", "client", "answer", "mark", "stale", "agent"),
+    "moves_refused": ("order", "path", "number", "client", *MOVE_STEPS, *REQUESTS),
+    "migrations_refused": ("request", "client", "answer", "mark", "stale", "agent", *SEALS),
     "migrations_stayed": ("stayed", "silent", "restarted", "gone", "moving", "target"),
     "reloads_refused": ("configuration", "malformed", "client", "many"),
     "rosters_refused": ("malformed", "key", "forged", "stranger", "size"),
-    "places_refused": ("configuration", "malformed"),
+    "places_refused": ("configuration", *SEALS),
+    "overlay_ignored": ("malformed", "stranger", "contradicted", "report"),
     "controls_refused": ("oversized",),
     "wants_refused": ("filter", "hops", "many"),
     "flushes_expired": ("deadline", "patience"),
@@ -129,7 +140,10 @@ REASONS: Final = {
     "local_publishes_dropped": DROPS,
     "link_frames_dropped": DROPS,
 }
-"""The reasons that are known beforehand, by counter: there may be others, such as the names of plugins."""
+"""The reasons that are known beforehand, by counter."""
+
+BY_PLUGIN: Final = ("plugin_failures", "payloads_undecodable")
+"""Counters whose reasons are names of plugins and codecs, which nobody knows beforehand."""
 
 FAILURE_WORDS: Final = ("refused", "dropped", "failures", "undecodable", "dead", "expired")
 """A counter whose name ends in one of these counts what somebody may want to do something about."""
@@ -164,6 +178,11 @@ class Counters:
     def reasons(self, name: str) -> dict[str, int]:
         """Return a counter's values by reason."""
         return {reason: count for (counted, reason), count in sorted(self._counts.items()) if counted == name}
+
+    def check(self) -> None:
+        """State that every reason was known beforehand: whoever alerts on a rise must have its series before."""
+        for name, reason in self._counts:
+            assert not reason or name in BY_PLUGIN or reason in REASONS.get(name, ()), (name, reason)
 
     def snapshot(self) -> dict[str, int]:
         """Return all values, `name` or `name.reason`, in the order of their names."""

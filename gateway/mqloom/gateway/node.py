@@ -476,6 +476,7 @@ class Node:
         self._link_changes.check()
         self._controls.wants.check()
         self._migrations.check()
+        self.counters.check()
 
     def holdings(self) -> Holdings:
         """Return how much is held in memory for others."""
