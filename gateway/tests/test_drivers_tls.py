@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from mqloom.core.errors import LocalError
+from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.ids import GatewayId
 from mqloom.core.tls import TlsFiles, tls_context
-from mqloom.gateway.assembly import build_driver, reachable_brokers
+from mqloom.gateway.assembly import Assembly, build_driver, reachable_brokers
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver, wait_until_ready
@@ -49,7 +49,8 @@ def openssl(folder: Path, *arguments: str) -> None:
 def make_authority(folder: Path, name: str = "ca") -> None:
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     openssl(
-        folder, "req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", "/CN=ca"
+        folder,
+        *("req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", f"/CN={name}"),
     )
 
 
@@ -232,5 +233,53 @@ def test_a_federation_by_tls_carries_what_a_command_publishes_to_one_that_subscr
         with visiting(places) as visits:
             assert visits.wait(lambda _, one: bool(one.messages), 10)
             return problems | {gateway: one.problem for gateway, one in visits.each.items() if one.problem}
+
+    asyncio.run(scenario())
+
+
+def test_the_authority_is_exchanged_under_gateways_that_run_and_no_connection_ends_before_its_broker_does(
+    tmp_path: Path, made: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mqloom")
+    ours, new = tmp_path / "ours", tmp_path / "new"
+    shutil.copytree(made, ours)
+
+    def served() -> int:
+        return caplog.text.count("serving the broker at")
+
+    def renew() -> None:
+        """Everybody gets a certificate of the other authority; gateways trust both for as long as it takes."""
+        for name in ("A", "B", "broker"):
+            make_certificate(ours, name, "stranger")
+        new.mkdir()
+        for name in ("broker.pem", "broker.key"):
+            shutil.copy(ours / name, new)
+        shutil.copy(ours / "stranger.pem", new / "ca.pem")
+        with (ours / "ca.pem").open("a") as file:
+            file.write((ours / "stranger.pem").read_text())
+
+    async def scenario() -> None:
+        ports = free_ports(2)
+        path = write_federation(tmp_path, ours, ports)
+        gateways = [Assembly(load_federation(path), gateway) for gateway in (A, B)]
+        drivers = [each.driver for each in gateways]
+        async with mosquitto(tmp_path, made, ports[1]):
+            async with mosquitto(tmp_path, made, ports[0]):
+                tasks = [asyncio.create_task(driver.run()) for driver in drivers]
+                await until(lambda: served() == 2 and is_up(*drivers))
+                (ours / "A.pem").write_text("no certificate")
+                with pytest.raises(ConfigurationError, match=r"brokers#1.tls: .*A\.pem"):
+                    load_federation(path)
+                renew()
+                for gateway in gateways:
+                    assert gateway.reload(load_federation(path)) == ([], [])
+                await asyncio.sleep(0.5)
+                assert served() == 2
+                assert is_up(*drivers)
+            async with mosquitto(tmp_path, new, ports[0]):
+                await until(lambda: served() == 3 and is_up(*drivers), 40)
+                for driver, task in zip(drivers, tasks, strict=True):
+                    driver.stop()
+                    await task
 
     asyncio.run(scenario())

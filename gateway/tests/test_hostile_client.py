@@ -1,7 +1,8 @@
 """A client that may write everywhere on a real Mosquitto, beside one that only wants what it subscribed to.
 
-Forged and recorded frames, 10 MB on topics of all kinds, 10,000 subscriptions, malformed records, orders and questions
-at full speed: the other gets everything, in order and soon, and each attack shows in a counter.
+Forged and recorded frames, 10 MB on topics of all kinds, 10,000 subscriptions by content and as many plain ones,
+malformed records, orders and questions at full speed: the other gets everything, in order and soon, and each attack
+shows in a counter.
 """
 
 import json
@@ -21,7 +22,7 @@ from mqloom.core import layout
 from mqloom.core.command import main
 from mqloom.core.counters import Counters
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import ANSWERS_BURST
+from mqloom.core.limits import ANSWERS_BURST, PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_thread import free_ports, gateways_in_thread
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto
 
 ONE, TWO = GatewayId("ONE"), GatewayId("TWO")
 LARGE = bytes(10 * 1024 * 1024)
+MANY = 10_000
 DELAY_S_MAX = 15.0
 """How late a publication may come while all this goes on, on two cores on which much else runs: 5.1 s were seen."""
 
@@ -45,6 +47,7 @@ port = {ports[0]}
 [[brokers]]
 id = "TWO"
 port = {ports[1]}
+adapter = "mosquitto"
 [[links]]
 between = ["ONE", "TWO"]
 [plugins.settings.quota]
@@ -58,7 +61,9 @@ def mosquittos(folder: Path, ports: list[int]) -> Iterator[None]:
     assert MOSQUITTO is not None
     for port in ports:
         file = folder / f"{port}.conf"
-        file.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
+        telling = "".join(f"log_type {kind}\n" for kind in ("subscribe", "unsubscribe", "notice"))
+        text = f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nlog_dest topic\n{telling}"
+        file.write_text(text)
         processes.append(
             subprocess.Popen([MOSQUITTO, "-c", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         )
@@ -145,10 +150,12 @@ def attack(port: int, seconds: float) -> None:
     for topic in (layout.link(TWO, ONE), layout.ack(TWO, ONE), "stocks/large", layout.record(TWO, ClientId("large"))):
         hostile.publish(topic, LARGE, 1)
     hostile.publish(layout.link(TWO, ONE), b"\x01forged", 0)
-    wishes = {f"n{number}": {"topics": f"stocks/{number}"} for number in range(10_000)}
+    wishes = {f"n{number}": {"topics": f"stocks/{number}"} for number in range(MANY)}
     hostile.publish(layout.record(TWO, ClientId("greedy")), json.dumps({"subscriptions": wishes}), 1)
     some = {f"n{number}": {"topics": f"stocks/{number}"} for number in range(501)}
     hostile.publish(layout.record(TWO, ClientId("over")), json.dumps({"subscriptions": some}), 1)
+    for first in range(0, MANY, 100):
+        hostile.subscribe([(f"stocks/{number}", 1) for number in range(first, first + 100)])
     good = {"subscriptions": {"mine": {"topics": "stocks/never"}}}
     end = time.monotonic() + seconds
     number = 0
@@ -176,6 +183,8 @@ def attacked_for(tmp_path: Path, seconds: float) -> tuple[float, Counters]:
         attack(ports[1], seconds)
         two = drivers[TWO].node
         until(lambda: two.counters.value("frames_refused", "oversized") >= 1, "the large frame is refused")
+        over = MANY - PLAIN_FILTERS_PER_CLIENT_MAX
+        until(lambda: two.counters.value("interest_refused", "client") == over, "plain subscriptions past the bound")
         delay_s = victim.finish()
         until(lambda: two.counters.value("subscriptions_refused", "rate") > 0, "records are paced")
         assert two.link_states() == {ONE: LinkState.UP}

@@ -199,6 +199,13 @@ def test_past_the_bound_filters_are_not_federated_and_counted() -> None:
     assert gate.counted("interest_refused") == {"too many": 2}
 
 
+def test_what_the_adapter_has_passed_over_of_one_client_is_counted_once() -> None:
+    gate = with_two()
+    for passed_over in (3, 3, 10):
+        gate.handle(InterestLearned(filters=("a",), passed_over=passed_over))
+    assert gate.counted("interest_refused") == {"client": 10}
+
+
 def test_what_the_configuration_federates_is_wanted_from_the_start_and_always() -> None:
     gate = Gate(replace(parts_of(A), federate=["a/#"]))
     gate.up(A)

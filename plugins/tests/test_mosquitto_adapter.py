@@ -29,10 +29,12 @@ class Bench:
         self.broker = AmqttAdapter(self.address)
         self.adapter = mosquitto_adapter.MosquittoAdapter(self.address)
         self.told: list[tuple[str, ...]] = []
+        self.passed_over = 0
         self.kept: list[bytes] = []
 
-    def _tell(self, filters: Collection[str]) -> None:
+    def _tell(self, filters: Collection[str], passed_over: int = 0, /) -> None:
         self.told.append(tuple(filters))
+        self.passed_over = passed_over
 
     async def start(self) -> None:
         await self.broker.start()
@@ -142,6 +144,7 @@ def test_a_client_that_wants_too_much_is_named_in_the_log_and_not_each_time(
         bench.log("ann 1 b", "bob 1 c")
         await bench.until_kept(b'"c"')
         assert bench.told[-1] == ("a/0", "c")
+        assert bench.passed_over == 10
 
     at_the_bench(steps)
     assert caplog.text.count("subscriptions of plain clients were passed over") == 1

@@ -135,7 +135,7 @@ REASONS: Final = {
     "controls_refused": ("oversized",),
     "wants_refused": ("filter", "hops", "many"),
     "flushes_expired": ("deadline", "patience"),
-    "interest_refused": ("topic", "too many", "matcher"),
+    "interest_refused": ("topic", "too many", "matcher", "client"),
     "echoes_missed": ("late", "session lost", "too many"),
     "local_publishes_dropped": DROPS,
     "link_frames_dropped": DROPS,

@@ -65,6 +65,8 @@ class InterestLearned(Struct, frozen=True, kw_only=True):
     """The plain MQTT clients of our own broker want this, and no more: all their topic filters, in any order."""
 
     filters: tuple[str, ...]
+    passed_over: int = 0
+    """How many further ones the adapter has not let count so far, because one client had too many."""
 
 
 class RosterRead(Struct, frozen=True, kw_only=True):

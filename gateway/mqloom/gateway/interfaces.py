@@ -327,11 +327,19 @@ class BrokerAdapter(Protocol):
         ...
 
 
+class Learned(Protocol):
+    """How an adapter tells what plain clients want: all of it, and how many more it has passed over since its start."""
+
+    def __call__(self, filters: Collection[str], passed_over: int = 0, /) -> None:
+        """Let that count."""
+        ...
+
+
 @runtime_checkable
 class InterestAdapter(BrokerAdapter, Protocol):
     """An adapter of a broker that tells what its plain clients subscribe to. One that cannot has no `watch`."""
 
-    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+    def watch(self, gateway: GatewayId, learned: Learned) -> None:
         """Have `learned` called, in the event loop, with all their topic filters, whenever they may have changed.
 
         Called once, before `start`. What is learned before `start` returns is announced before the gateway says that it

@@ -308,7 +308,7 @@ class Node:
         """Take what people, clients and we ourselves have written on our broker."""
         match event:
             case InterestLearned():
-                self._plain.learned(event.filters, now)
+                self._plain.learned(event.filters, now, event.passed_over)
             case RecordReceived():
                 self._clients.record(event.client, event.data, now)
             case RecordsRead():

@@ -43,6 +43,7 @@ class PlainInterest:
         self._learned: Collection[str] = ()
         self._keys: dict[str, SubscriptionKey] = {}
         self._refused: set[str] = set()
+        self._passed_over = 0
         self._touching: dict[str, bool] = {}  # of each filter that was learned last, whether it touches data
 
     def start(self, always: Collection[str], now: float) -> None:
@@ -56,9 +57,13 @@ class PlainInterest:
         self._touching.clear()
         self.start(always, now)
 
-    def learned(self, filters: Collection[str], now: float) -> None:
+    def learned(self, filters: Collection[str], now: float, passed_over: int = 0) -> None:
         """Plain clients want this, and no more: begin what is new, then end what is gone behind what is under way."""
         self._learned = filters
+        if passed_over > self._passed_over:
+            text = "of a plain client that wants too many, further ones are passed over"
+            self._journal.refuse("interest_refused", "client", text, passed_over - self._passed_over)
+            self._passed_over = passed_over
         plain = {_without_share(text) for text in filters} - {""}
         known = self._touching
         self._touching = {text: known[text] if text in known else self._touches_data(text) for text in plain}

@@ -12,7 +12,7 @@ not these must not cost it the log.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from mqloom.core import layout
@@ -22,7 +22,7 @@ from mqloom.core.limits import PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, BrokerFigures
+from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, BrokerFigures, Learned
 from mqloom.plugins import mosquitto_figures
 from mqloom.plugins.mosquitto_figures import MosquittoFigures
 from mqloom.plugins.mosquitto_log import TOPICS, MosquittoLog
@@ -45,12 +45,13 @@ class MosquittoAdapter:
         self._clients = PlainClients()
         self._reader = MosquittoLog(self._clients)
         self._gateway = GatewayId("")
-        self._learned: Callable[[Collection[str]], None] | None = None
+        self._learned: Learned | None = None
         self._told: tuple[str, ...] = ()
         self._kept = b""  # the last record that was not too large
         self._is_written = False
         self._is_too_large = False
-        self._overlooked_told = 0
+        self._overlooked = 0
+        self._overlooked_logged = 0
         self._has_read = asyncio.Event()
         self._connection: Connection | None = None
         self._figures = MosquittoFigures()
@@ -58,7 +59,7 @@ class MosquittoAdapter:
         self._keeping: asyncio.TimerHandle | None = None
         self._log = logging.LoggerAdapter(logger, {"gateway": "-"})
 
-    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+    def watch(self, gateway: GatewayId, learned: Learned) -> None:
         """Tell what plain clients subscribe to."""
         self._gateway = gateway
         self._learned = learned
@@ -151,14 +152,13 @@ class MosquittoAdapter:
         self._keep()
 
     def _tell(self) -> None:
-        filters = self._clients.filters
-        if filters != self._told:
-            self._told = filters
+        filters, overlooked = self._clients.filters, self._clients.overlooked
+        if (filters, overlooked) != (self._told, self._overlooked):
+            self._told, self._overlooked = filters, overlooked
             assert self._learned is not None
-            self._learned(filters)
-        overlooked = self._clients.overlooked
-        if overlooked >= max(2 * self._overlooked_told, 1):  # not each time: a flood of them does not fill the disk
-            self._overlooked_told = overlooked
+            self._learned(filters, overlooked)
+        if overlooked >= max(2 * self._overlooked_logged, 1):  # not each time: a flood of them does not fill the disk
+            self._overlooked_logged = overlooked
             self._log.warning(
                 "%d subscriptions of plain clients were passed over, the last one of %r: at most %d of one client and "
                 "%d in all are federated; name in `federate` what covers them",

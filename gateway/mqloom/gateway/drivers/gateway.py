@@ -294,8 +294,8 @@ class GatewayDriver:
         if self._is_served() and self._intake is not None and self._intake.connection.is_up:
             self.ready.set()
 
-    def _learned(self, filters: Collection[str]) -> None:
-        self._interest = InterestLearned(filters=tuple(filters))  # all there is: the last counts
+    def _learned(self, filters: Collection[str], passed_over: int = 0, /) -> None:
+        self._interest = InterestLearned(filters=tuple(filters), passed_over=passed_over)  # all: the last counts
         if self._own is not None:
             self._handle(self._interest)
 
