@@ -203,6 +203,33 @@ def test_a_broker_without_its_store_loses_only_what_it_alone_held(
     assert all(before <= number <= after + QUEUE_MAX for number in lost), lost
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("mqtt_client", CLIENTS)
+def test_a_publishers_broker_without_its_store_loses_what_came_before_its_gateway_and_clients_were_back(
+    start_mosquitto: StartMosquitto, commands: Commands, capsys: pytest.CaptureFixture[str], mqtt_client: str
+) -> None:
+    federation = Federation({name: start_mosquitto() for name in (WEST, EAST)}, commands, mqtt_client)
+    subscribers = {"near": federation.near, "far": federation.far}
+    before = min(len(numbers(each)) for each in subscribers.values())
+    federation.brokers[WEST].restart_without_store()
+    federation.near.wait_for_log("established", times=2)
+    federation.gateways[WEST].wait_for_log("serving the broker", times=2)
+    back = federation.publisher.acknowledged
+    for name, each in subscribers.items():
+        wait_until(lambda each=each: any(number > back for number in numbers(each)), f"{name} gets something")  # type: ignore[misc]
+    after = federation.publisher.acknowledged
+    expected = federation.finish(lost_before=after)
+    for name, each in subscribers.items():
+        got = numbers(each)
+        lost = sorted(expected - got)
+        bounds = f"{lost[0]} to {lost[-1]}" if lost else "none"
+        say(
+            capsys, f"WEST without its store ({mqtt_client}): {name} lost {len(lost)} ({bounds}) of {before} to {after}"
+        )
+        assert set(got - expected) <= federation.publisher.doubtful, f"more than once, or never published, at {name}"
+        assert all(before <= number < after for number in lost), lost
+
+
 @pytest.mark.parametrize("mqtt_client", ["paho", pytest.param("asyncio", marks=pytest.mark.full)])
 def test_a_limit_on_queued_messages_far_away_costs_nothing(
     start_mosquitto: StartMosquitto, commands: Commands, capsys: pytest.CaptureFixture[str], mqtt_client: str

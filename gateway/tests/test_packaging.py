@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,22 @@ def test_the_unit_starts_the_gateway_that_its_name_says() -> None:
     assert (Path(program).name, command) == ("mqloom", "gateway")
     assert parse(words).name == "%I"
     assert "ExecReload=/bin/kill -HUP $MAINPID\n" in UNIT.read_text()
+
+
+def test_the_user_of_the_unit_is_the_one_that_the_docs_let_own_the_keys() -> None:
+    (user,) = re.findall(r"^User=(.*)$", UNIT.read_text(), re.MULTILINE)
+    page = " ".join((FOLDER.parent / "docs" / "operations.md").read_text(encoding="utf-8").split())
+    assert f"useradd --system {user}`" in page
+    assert f"chown {user} /etc/mqloom/federation.keys" in page
+
+
+def test_every_part_of_the_package_is_copied_into_the_image_and_nothing_else() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    with (FOLDER.parent / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    parts = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    needed = {"pyproject.toml", "README.md", "LICENSE", *(part.partition("/")[0] for part in parts)}
+    assert {name for names in copied for name in names.split()} == needed
 
 
 def test_the_image_starts_the_gateway_that_its_arguments_say() -> None:
