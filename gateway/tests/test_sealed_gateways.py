@@ -69,3 +69,46 @@ def test_gateways_with_a_key_answer_whoever_has_it_and_believe_nobody_else(
         with pytest.raises(BrokerError, match=r"is not to be trusted: .*; has it the same key_file"):
             ask(ONE, address, question, keyring=Keyring(key_of(bytes(32))))
         assert main(words) == 0
+
+
+def test_what_was_recorded_before_a_restart_is_refused_after_it_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    ports = write_chain(path, ("ONE", "TWO"), HOT)
+    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
+    assert main(["keys", "new", str(tmp_path / "our.keys")]) == 0
+    topics = [layout.link(TWO, ONE), layout.link(TWO, ONE, urgent=True)]
+    recorded: list[tuple[str, bytes]] = []
+
+    def came(_: paho.Client, __: object, message: paho.MQTTMessage) -> None:
+        if message.topic in topics:  # the embedded broker hands over what is retained, wanted or not
+            recorded.append((message.topic, bytes(message.payload)))
+
+    hostile = paho.Client(CallbackAPIVersion.VERSION2)
+    hostile.on_message = came
+    with gateways_in_thread(path, ("ONE", "TWO")):
+        hostile.connect("127.0.0.1", ports[TWO])
+        hostile.subscribe([(topic, 0) for topic in topics])
+        hostile.loop_start()
+        until(hostile.is_connected, "it is there")
+        for number in range(3):
+            pub = ["pub", "stocks/a", '{"volume": 11}', "--port", str(ports[ONE]), "--qos", "1"]
+            assert main(pub) == 0
+            until(lambda number=number: len(recorded) > number, "the link is heard")  # type: ignore[misc]
+        hostile.disconnect()
+        hostile.loop_stop()
+    with gateways_in_thread(path, ("ONE", "TWO")) as drivers:
+        counters = drivers[TWO].node.counters
+        until(lambda: drivers[ONE].node.subscription_counts()[1] == 1, "ONE knows what TWO wants")
+        before, resets = counters.total("frames_refused"), counters.total("link_resets")
+        hostile = paho.Client(CallbackAPIVersion.VERSION2)
+        hostile.connect("127.0.0.1", ports[TWO])
+        hostile.loop_start()
+        for topic, payload in recorded:
+            hostile.publish(topic, payload, 0)
+        until(lambda: counters.total("frames_refused") == before + len(recorded), "each of them is refused")
+        assert {*counters.reasons("frames_refused")} <= {"replayed", "outdated"}
+        assert counters.total("link_resets") == resets
+        assert drivers[ONE].node.link_states() == {TWO: LinkState.UP}
+        assert drivers[TWO].node.link_states() == {ONE: LinkState.UP}
+        hostile.disconnect()
+        hostile.loop_stop()
