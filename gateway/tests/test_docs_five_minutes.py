@@ -83,10 +83,10 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_a_newcomer_federates_two_mosquittos_by_typing_what_is_written(tmp_path: Path, shell: Shell) -> None:
-    ports = dict(zip(("1883", "1884"), map(str, free_ports(2)), strict=True))
+    ports = dict(zip(("18841", "18842"), map(str, free_ports(2)), strict=True))
 
     def here(text: str) -> str:
-        return re.sub(r"\b188[34]\b", lambda found: ports[found[0]], text)
+        return re.sub(r"\b1884[12]\b", lambda found: ports[found[0]], text)
 
     (toml,) = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
     (tmp_path / "federation.toml").write_text(here(toml))

@@ -15,6 +15,8 @@ PERSISTENCE: Final = (
 QUEUE: Final = (
     "Mosquitto: max_queued_messages 0",
     "Mosquitto: max_queued_bytes 0",
+    "RabbitMQ: no policy with max-length on queues mqtt-subscription-...",
+    "EMQX: mqtt.max_mqueue_len = infinity",
 )
 LOG: Final = (
     "Mosquitto: log_dest topic",
