@@ -227,8 +227,8 @@ def test_who_does_not_log_in_uses_the_data_alone_and_the_gateway_learns_what_is_
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl on this machine")
 def test_by_tls_who_shows_a_certificate_and_logs_in_is_let_in_and_nobody_else(tmp_path: Path) -> None:
+    make_certificates(tmp_path, tmp_path / "brokers" / "east")
     east = East(tmp_path, tls=TLS)
-    make_certificates(tmp_path, east.folder)
     authority, certificate, key = (str(tmp_path / name) for name in ("ca.pem", "east.pem", "east.key"))
     files, topic = (authority, certificate, key), "mqloom/v1/east/status"
     with east.running():
@@ -240,6 +240,7 @@ def test_by_tls_who_shows_a_certificate_and_logs_in_is_let_in_and_nobody_else(tm
 
 def make_certificates(folder: Path, broker: Path) -> None:
     """Make an authority, and certificates of the broker and of its gateway."""
+    broker.mkdir(parents=True)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     own = ["req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca"]
     subprocess.run(["openssl", *own], cwd=folder, check=True, capture_output=True)
