@@ -65,6 +65,8 @@ def test_findings_are_printed_with_what_to_change() -> None:
         "  WRONG    queue     acknowledged 9 messages for a client that was away, and kept 3: it drops past its limits",
         "                     change: Mosquitto: max_queued_messages 0",
         "                     change: Mosquitto: max_queued_bytes 0",
+        "                     change: RabbitMQ: no policy with max-length on queues mqtt-subscription-...",
+        "                     change: EMQX: mqtt.max_mqueue_len = infinity",
     ]
     rows = as_rows({GatewayId("west"): examination})
     assert rows["well"] is False
