@@ -1,0 +1,198 @@
+"""All answers at once, in few passes over the telemetry: what the report shows and the findings are drawn from.
+
+Raw load records are read twice (`utilisation`), those of other kinds once each; everything else is made of the small
+tables that come out. These are collected, and no raw row ever is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from mqloom.core.errors import LocalError
+from mqloom.core.estimators import BrokerEstimate
+from mqloom.core.subscription import Subscription
+from mqloom.spark_analytics.capacity import balancing, overlay, service, utilisation
+from mqloom.spark_analytics.capacity.estimates import busy_estimates
+from mqloom.spark_analytics.capacity.forecast import Forecast, forecasts_of
+from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns
+from mqloom.spark_analytics.capacity.groups import GroupTraffic, group_traffic, groups_of
+from mqloom.spark_analytics.capacity.questions import Questions, scenarios_of
+from mqloom.spark_analytics.capacity.redundancy import (
+    Clusters,
+    Family,
+    Redundancy,
+    clusters_of,
+    families_of,
+    redundancy_of,
+)
+from mqloom.spark_analytics.capacity.what_if import Scenario, WhatIf
+
+Tell = Callable[[float, str], None]
+"""Is told which share of the work is done, and what is done now."""
+
+SESSIONS_SHOWN: Final = 2_000
+REFUSALS_SHOWN: Final = 20
+INTERESTS_MAX: Final = 50
+"""Interests of the busiest broker for which a place is looked for, when nobody names any."""
+
+SHUFFLE: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+"""Spark sorts everything when there are more groups than this (128): a table in memory is several times faster."""
+
+
+class NoTelemetryError(LocalError):
+    """There is nothing to analyse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What telemetry says. Times are Unix times."""
+
+    start_at: float
+    end_at: float
+    bucket_s: int
+    records: int
+    dropped: int
+    full: float
+    utilisation: Columns
+    over_time: Columns
+    hot_hours: Columns
+    imbalance: Columns
+    members: list[str]
+    forecasts: list[Forecast]
+    models: dict[str, service.ServiceModel]
+    estimates: dict[str, BrokerEstimate]
+    headroom: list[service.Headroom]
+    scenarios: list[Scenario]
+    links: list[overlay.LinkTraffic]
+    passings: list[overlay.Passing]
+    candidates: list[overlay.Candidate]
+    sites: list[overlay.Site]
+    sites_for: str
+    sessions: Columns
+    balancing: balancing.Balancing
+    families: list[Family]
+    redundancy: list[Redundancy]
+    clusters: Clusters | None
+    refusals: Columns
+
+    @property
+    def brokers(self) -> list[str]:
+        """All of which there are load records, by name."""
+        return [str(each) for each in self.utilisation["gateway"]]
+
+    @property
+    def seconds(self) -> float:
+        """How long was looked at."""
+        return self.end_at - self.start_at
+
+
+def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
+    """Return all answers; raises NoTelemetryError if there is no load to speak of."""
+    load = telemetry["load"]
+    load.sparkSession.conf.set(SHUFFLE, "65536")
+    tell(0.0, "utilisation of each broker")
+    used = columns(utilisation.utilisation(load))
+    if not len(used["gateway"]):
+        raise NoTelemetryError("there are no load records in this telemetry: do gateways send any? (docs/spark.md)")
+    start_at, end_at = float(used["first_at"].min()), float(used["last_at"].max())
+    window_s = float(used["window_s"].max())
+    start_at -= window_s  # a record stands at the end of its window
+    bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s)
+    tell(0.25, "utilisation over time")
+    frame = utilisation.utilisation_over_time(load, bucket_s).persist()
+    try:
+        over_time = columns(frame.orderBy("gateway", "bucket_at"))
+        tell(0.5, "links")
+        links = overlay.links_of(columns(overlay.overlay(telemetry["link"])))
+        clients = dict(zip(map(str, used["gateway"]), used["clients_max"].tolist(), strict=True))
+        members = overlay.members_of(overlay.neighbours_of(links), clients)
+        hot = columns(utilisation.hot_hours(frame))
+        uneven = columns(utilisation.imbalance(frame, members))
+    finally:
+        frame.unpersist()
+    tell(0.6, "service times")
+    models = service.models_of(columns(service.service_points(telemetry["service"], load)))
+    estimates = busy_estimates(over_time, used, models)
+    tell(0.7, "groups of subscribers")
+    groups = groups_of(columns(group_traffic(telemetry["group"])))
+    tell(0.8, "balancing")
+    told = balancing.sessions(telemetry["migration"]).persist()
+    try:
+        balanced = balancing.balancing_of(
+            columns(balancing.totals(told)), columns(balancing.predictions(told)), columns(balancing.undone(told))
+        )
+        shown = columns(told.orderBy(f.desc("at"), "session", "gateway").limit(SESSIONS_SHOWN))
+    finally:
+        told.unpersist()
+    tell(0.9, "forecasts and scenarios")
+    interests, whose = _interests(questions, estimates, groups)
+    subscriptions = sum(each.subscriptions for each in estimates.values())
+    rates = dict(zip(map(str, used["gateway"]), used["input_rate"].tolist(), strict=True))
+    busy = {broker: each.utilisation for broker, each in estimates.items()}
+    found = Analysis(
+        start_at=start_at,
+        end_at=end_at,
+        bucket_s=bucket_s,
+        records=int(used["windows"].sum()),
+        dropped=_dropped(telemetry["dropped"]),
+        full=questions.full,
+        utilisation=used,
+        over_time=over_time,
+        hot_hours=hot,
+        imbalance=uneven,
+        members=members,
+        forecasts=forecasts_of(over_time, questions.full),
+        models=models,
+        estimates=estimates,
+        headroom=service.headroom_of(estimates, questions.full),
+        scenarios=scenarios_of(WhatIf(estimates, groups, clients), questions),
+        links=links,
+        passings=overlay.passings_of(links),
+        candidates=overlay.candidates_of(links),
+        sites=overlay.sites_of(interests, groups, overlay.neighbours_of(links), busy) if interests else [],
+        sites_for=whose,
+        sessions=shown,
+        balancing=balanced,
+        families=families_of(groups),
+        redundancy=redundancy_of(groups, estimates),
+        clusters=clusters_of(len(estimates), end_at - start_at, rates, links, subscriptions),
+        refusals=columns(refusals(telemetry["refusal"])),
+    )
+    tell(1.0, "done")
+    return found
+
+
+def refusals(refusal: DataFrame) -> DataFrame:
+    """Return what was refused or dropped most, by broker, counter and reason."""
+    summed = refusal.groupBy("gateway", "counter", "reason").agg(f.sum("amount").alias("amount"))
+    return summed.orderBy(f.desc("amount"), "gateway", "counter", "reason").limit(REFUSALS_SHOWN)
+
+
+def _dropped(dropped: DataFrame) -> int:
+    return int(columns(dropped.agg(f.coalesce(f.sum("amount"), f.lit(0)).alias("amount")))["amount"][0])
+
+
+def _interests(
+    questions: Questions, estimates: dict[str, BrokerEstimate], groups: list[GroupTraffic]
+) -> tuple[list[Subscription], str]:
+    """Return for which interests a place is looked for, and whose they are: where nobody asks, the fullest broker's."""
+    if questions.interests:
+        return list(questions.interests), "the interests asked for"
+    for broker in sorted(estimates, key=lambda each: (-estimates[each].utilisation, each)):
+        found = list(dict.fromkeys(group.subscription for group in groups if group.gateway == broker))
+        if found:
+            return found[:INTERESTS_MAX], f"a second broker with the interests of {broker}"
+    return [], ""
+
+
+def latest(table: Columns, share: float) -> Columns:
+    """Return the rows of the last share of the time, by `bucket_at`."""
+    times = table["bucket_at"].astype(np.float64)
+    if not len(times):
+        return table
+    chosen = times >= times.max() - share * (times.max() - times.min())
+    return {name: values[chosen] for name, values in table.items()}

@@ -1,0 +1,306 @@
+"""What somebody should know or do, in plain words, the most urgent first; in a quiet federation, nothing.
+
+Each rule is a function from the analysis to findings, and says nothing unless what it sees is beyond chance: a
+threshold for how much, and one for how long or how often.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from mqloom.spark_analytics.alerts import Limits
+from mqloom.spark_analytics.capacity.analysis import Analysis, latest
+from mqloom.spark_analytics.capacity.balancing import is_ordinary
+from mqloom.spark_analytics.capacity.dates import DAY_S, day, length
+from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, REMEDIES, RESOURCES, WORDS
+
+Urgency = Literal["now", "soon", "plan"]
+
+LIMITS: Final = Limits()
+"""Those of alerts."""
+
+URGENCIES: Final[dict[Urgency, str]] = {
+    "now": "It hurts already.",
+    "soon": "It will hurt within weeks, or costs something every day.",
+    "plan": "Worth knowing when you plan.",
+}
+
+OVERLOAD_SHARE: Final = 0.005
+"""A broker that was overloaded in a smaller share of its windows, or in fewer than an alert takes, had a spike."""
+STILL_SHARE: Final = 0.1
+"""Overload in the last tenth of the time goes on."""
+SOON_DAYS: Final = 30.0
+UNEVEN_SHARE: Final = 0.25
+"""Imbalance counts if it is there in the last quarter of the time."""
+UNEVEN_LEAST: Final = 0.2
+"""By how much a broker must be fuller than the mean of the others."""
+UNEVEN_FACTOR: Final = 1.5
+UNEVEN_SAME: Final = 0.6
+"""In which share of that time it must be the same broker."""
+FORWARDS_LEAST: Final = 1.0
+YIELD_LEAST: Final = 0.5
+SAVED_LEAST: Final = 0.1
+SAVING_FROM: Final = 0.5
+"""What aggregating would save is told of brokers whose input is used by this much: others can do without."""
+DOWN_MOST: Final = 0.02
+DROPPED_MOST: Final = 0.01
+FINDINGS_MAX: Final = 100
+"""More are not listed; what is most urgent comes first."""
+
+
+class CapacityFinding(Struct, frozen=True, kw_only=True):
+    """One thing to know."""
+
+    kind: str
+    urgency: Urgency
+    broker: str
+    title: str
+    evidence: str
+    action: str
+    section: str
+    """Where the report has more about it."""
+    severity: float
+    """Of two that are equally urgent the one with more comes first."""
+
+
+def findings_of(analysis: Analysis) -> list[CapacityFinding]:
+    """Return all of them, ranked."""
+    found = [finding for rule in RULES for finding in rule(analysis)]
+    order = list(URGENCIES)
+    found.sort(key=lambda each: (order.index(each.urgency), -each.severity, each.kind, each.broker))
+    return found[:FINDINGS_MAX]
+
+
+def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
+    table = analysis.utilisation
+    for place, broker in enumerate(analysis.brokers):
+        counts = {name: int(table[f"{name}_overloaded"][place]) for name in RESOURCES}
+        windows = int(table["windows"][place])
+        least = max(LIMITS.windows, OVERLOAD_SHARE * windows)
+        found = [name for name, count in counts.items() if count >= least]
+        if not found:
+            continue
+        resource = max(found, key=lambda name: (counts[name], float(table[f"{name}_p95"][place])))
+        worst, seconds = float(table[f"{resource}_max"][place]), counts[resource] * float(table["window_s"][place])
+        still = float(table["overloaded_at"][place]) >= analysis.end_at - STILL_SHARE * analysis.seconds
+        yield CapacityFinding(
+            kind="overload",
+            urgency="now" if still else "soon",
+            broker=broker,
+            title=f"{broker} {'is' if still else 'was'} overloaded: its {WORDS[resource]} reached {worst:.0%}",
+            evidence=f"Its {WORDS[resource]} was used by {OVERLOADED:.0%} and more for {length(seconds)}, "
+            f"{counts[resource] / windows:.0%} of the time that was looked at. "
+            + ("It was so until the end." if still else "At the end it was no longer so."),
+            action=f"{REMEDIES[resource].capitalize()}." + _room(analysis, broker),
+            section="utilisation",
+            severity=worst,
+        )
+
+
+def _room(analysis: Analysis, broker: str) -> str:
+    others = [each for each in analysis.headroom if each.gateway != broker and each.room > 0]
+    if not others:
+        return " No other broker has room."
+    best = max(others, key=lambda each: (-round(each.utilisation, 2), each.room, each.gateway))
+    return f" {best.gateway} has most room: it is used by {best.utilisation:.0%} at busy hours."
+
+
+def _forecasts(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.forecasts:
+        trend = each.trend
+        days = (each.full_at - analysis.end_at) / DAY_S
+        if trend.peak > analysis.full:  # that it is full is said already
+            continue
+        assert trend.full_from is not None
+        until = f"and {day(trend.full_to)}" if trend.full_to is not None else "and a time too far ahead to say"
+        yield CapacityFinding(
+            kind="growth",
+            urgency="soon" if days <= SOON_DAYS else "plan",
+            broker=each.gateway,
+            title=f"{each.gateway} will be full on {day(each.full_at)}: its {WORDS[each.resource]} grows",
+            evidence=f"At the busiest hour of the day (about {trend.peak_hour}:00 UTC) its {WORDS[each.resource]} is "
+            f"used by {trend.peak:.0%}; on average it grows by {trend.growth_per_day * 100:.2f} points a day. It "
+            f"reaches {analysis.full:.0%} between {day(trend.full_from)} {until}, nine times in ten.",
+            action=f"Before {day(trend.full_from)}: {REMEDIES[each.resource]}." + _room(analysis, each.gateway),
+            section="forecast",
+            severity=1 / (1 + max(0.0, days)),
+        )
+
+
+def _imbalance(analysis: Analysis) -> Iterator[CapacityFinding]:
+    last = latest(analysis.imbalance, UNEVEN_SHARE)
+    for metric in ("utilisation",):
+        chosen = last["metric"] == metric
+        if not chosen.any():
+            continue
+        most, others = (last[name][chosen].astype(np.float64) for name in ("most", "others"))
+        factor = float(np.median(last["most_over_mean"][chosen].astype(np.float64)))
+        apart = float(np.median(most - others))
+        broker, times = Counter(map(str, last["broker"][chosen])).most_common(1)[0]
+        if apart < UNEVEN_LEAST or factor < UNEVEN_FACTOR or times < UNEVEN_SAME * chosen.sum():
+            continue
+        variation = float(np.median(last["variation"][chosen].astype(np.float64)))
+        yield CapacityFinding(
+            kind="imbalance",
+            urgency="soon",
+            broker=broker,
+            title=f"{broker} carries much more than the others",
+            evidence=f"It is used by {np.median(most):.0%}, the others by {np.median(others):.0%} on average: "
+            f"{factor:.1f} times the mean, with a coefficient of variation of {variation:.2f}.",
+            action='Let load agents move subscribers (mode = "on"), or lower local_ratio if they run.'
+            + _room(analysis, broker),
+            section="utilisation",
+            severity=apart,
+        )
+
+
+def _failures(analysis: Analysis) -> Iterator[CapacityFinding]:
+    if any(each.utilisation > analysis.full for each in analysis.estimates.values()):
+        return  # there is overload without any failure: first things first
+    bad = [each for each in analysis.scenarios if each.name.endswith(" fails") and not each.is_well]
+    if not bad:
+        return
+    worst = max(bad, key=lambda each: (each.worst.after, each.name))
+    broker = worst.name.removesuffix(" fails")
+    names = ", ".join(sorted(each.name.removesuffix(" fails") for each in bad))
+    which = f"This is so for {len(bad)} brokers: {names}." if len(bad) > 1 else "This is so for no other broker."
+    yield CapacityFinding(
+        kind="failure",
+        urgency="plan",
+        broker=broker,
+        title=f"If {broker} fails, the others cannot take its subscribers",
+        evidence=f"{worst.worst.gateway} would be used by {worst.worst.after:.0%} ({WORDS[worst.worst.resource]}) at "
+        f"busy hours. {which}",
+        action="Add a broker, or make the others stronger; the report says what one more would change.",
+        section="what-if",
+        severity=worst.worst.after,
+    )
+
+
+def _predictions(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.balancing.predictions:
+        if not each.is_failing:
+            continue
+        changes = [change for change in analysis.balancing.changes if change.gateway == each.gateway]
+        leaning = "less" if each.bias > 0 else "more"
+        leans = f", and mostly {leaning} came" if abs(each.bias) > each.error / 2 else ", now more, now less"
+        what = {"input": "input", "match": "matching delay", "output": "output"}[each.metric]
+        yield CapacityFinding(
+            kind="prediction",
+            urgency="soon",
+            broker=each.gateway,
+            title=f"What load agents predict for {each.gateway} does not come true",
+            evidence=f"In {each.sessions} sessions the {what} predicted was wrong by {each.error:.0%} (median){leans}.",
+            action=" ".join(_changes([(change.setting, change.direction) for change in changes])),
+            section="balancing",
+            severity=each.error,
+        )
+
+
+def _changes(found: list[tuple[str, str]]) -> Iterator[str]:
+    for setting, direction in dict.fromkeys(found):
+        yield f"{direction.capitalize()} {setting}."
+
+
+def _undone(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.balancing.undone:
+        if is_ordinary(each):
+            continue
+        settings = [(change.setting, change.direction) for change in analysis.balancing.changes if not change.gateway]
+        yield CapacityFinding(
+            kind="undone",
+            urgency="soon",
+            broker=each.gateway,
+            title=f"{each.gateway} and {each.partner} give each other the same load to and fro",
+            evidence=f"{each.undone} of {each.sessions} sessions for {each.metric} gave back what the one before took.",
+            action=" ".join(_changes(settings)),
+            section="balancing",
+            severity=each.share,
+        )
+
+
+def _links(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.links:
+        if each.kind == "candidate":
+            continue
+        if each.up_share < 1 - DOWN_MOST:
+            yield CapacityFinding(
+                kind="link",
+                urgency="soon",
+                broker=each.gateway,
+                title=f"The link {each.name} was down {1 - each.up_share:.0%} of the time",
+                evidence="Publications for the brokers behind it waited, parked on the broker before it.",
+                action=f"Look at the network between them, and at the log of the gateway {each.gateway}.",
+                section="overlay",
+                severity=1 - each.up_share,
+            )
+
+
+def _forwards(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.passings:
+        if each.yields is None or each.yields >= YIELD_LEAST or each.pure_forwards_s < FORWARDS_LEAST:
+            continue
+        best = next(iter(analysis.candidates), None)
+        hint = f" A soft link from {best.gateway} to {best.peer} would be worth most." if best else ""
+        yield CapacityFinding(
+            kind="forwards",
+            urgency="plan",
+            broker=each.gateway,
+            title=f"{each.gateway} mostly hands on what nobody there wants",
+            evidence=f"Of {each.received_s:,.1f} publications a second that come to it over links, "
+            f"{each.unwanted_s:,.1f} are wanted by nobody there: a yield of {each.yields:.0%}.",
+            action=f'Let the overlay weave soft links around it (strategy = "S2").{hint}',
+            section="overlay",
+            severity=each.pure_forwards_s,
+        )
+
+
+def _redundancy(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.redundancy:
+        model = analysis.models.get(each.gateway)
+        is_known = model is not None and not model.is_proportional
+        if is_known and each.saved_ratio >= SAVED_LEAST and each.input_ratio >= SAVING_FROM:
+            yield CapacityFinding(
+                kind="redundancy",
+                urgency="plan",
+                broker=each.gateway,
+                title=f"{each.gateway} matches {each.subscriptions:,} subscriptions where {each.needed:,} would do",
+                evidence=f"The others are covered by these. Aggregated, a publication would take "
+                f"{each.delay_needed_s * 1000:.2f} ms and not {each.delay_s * 1000:.2f}, and its input "
+                f"{each.input_needed_ratio:.0%} and not {each.input_ratio:.0%}.",
+                action="Aggregate them: one shared subscription for all who want the same.",
+                section="redundancy",
+                severity=each.saved_ratio,
+            )
+
+
+def _telemetry(analysis: Analysis) -> Iterator[CapacityFinding]:
+    share = analysis.dropped / (analysis.dropped + analysis.records)
+    if share > DROPPED_MOST:
+        yield CapacityFinding(
+            kind="telemetry",
+            urgency="soon",
+            broker="",
+            title="Some telemetry is missing",
+            evidence=f"Gateways dropped {analysis.dropped:,} records that the collector did not take in time.",
+            action="Look whether the collector runs, and has room on its disk. What is said here may be off.",
+            section="about",
+            severity=share,
+        )
+
+
+RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
+    _overloads,
+    _forecasts,
+    _imbalance,
+    _failures,
+    _predictions,
+    _undone,
+    _links,
+    _forwards,
+    _redundancy,
+    _telemetry,
+)

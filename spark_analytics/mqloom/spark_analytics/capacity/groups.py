@@ -1,0 +1,95 @@
+"""Groups of subscribers that want the same, as telemetry has them: what each takes, and what covers what.
+
+The unit of "what if" and of redundancy, as it is the load agents' (paper 000, section 4.1, and `mqloom.agents.press`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from mqloom.core.covering_index import CoveringIndex
+from mqloom.core.errors import RemoteError
+from mqloom.core.subscription import Subscription
+from mqloom.spark_analytics.capacity.frames import Columns
+
+GROUPS_MAX: Final = 20_000
+"""Groups that are looked at one by one, those with most traffic; what others take is known only as a sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTraffic:
+    """One group at one broker."""
+
+    gateway: str
+    topics: str
+    where: str
+    subscribers: int
+    rate: float
+    """Publications a second that it wants."""
+    bytes_s_each: float
+    """What goes to each of its subscribers."""
+    subscription: Subscription
+
+    @property
+    def bytes_s(self) -> float:
+        """What goes to all of them."""
+        return self.bytes_s_each * self.subscribers
+
+    @property
+    def name(self) -> str:
+        """The group as people read it."""
+        return f"{self.topics} WHERE {self.where}" if self.where else self.topics
+
+
+def group_traffic(group: DataFrame) -> DataFrame:
+    """Return a row for each group that has subscribers at the end: rates over all the time that it was seen."""
+    return (
+        group.groupBy("gateway", "topics", "where")
+        .agg(
+            f.max_by("subscribers", "at").alias("subscribers"),
+            (f.sum("publications") / f.sum("window_s")).alias("rate"),
+            (f.sum("payload_bytes") / f.sum("window_s")).alias("bytes_s_each"),
+        )
+        .where("subscribers > 0")
+        .orderBy(f.desc(f.col("bytes_s_each") * f.col("subscribers")), "gateway", "topics", "where")
+        .limit(GROUPS_MAX)
+    )
+
+
+def groups_of(collected: Columns) -> list[GroupTraffic]:
+    """Return the groups, those with most traffic first; a filter that cannot be read is left out."""
+    found = []
+    rows = zip(
+        *(collected[name] for name in ("gateway", "topics", "where", "subscribers", "rate", "bytes_s_each")),
+        strict=True,
+    )
+    for gateway, topics, where, subscribers, rate, bytes_s_each in rows:
+        try:
+            subscription = Subscription.parse(topics, where)
+        except RemoteError:
+            continue
+        found.append(
+            GroupTraffic(
+                str(gateway), topics, where, int(subscribers), float(rate or 0), float(bytes_s_each or 0), subscription
+            )
+        )
+    return found
+
+
+def by_gateway(groups: Iterable[GroupTraffic]) -> dict[str, list[GroupTraffic]]:
+    """Return the groups of each broker, in their order."""
+    found: dict[str, list[GroupTraffic]] = {}
+    for group in groups:
+        found.setdefault(group.gateway, []).append(group)
+    return found
+
+
+def index_of(groups: Iterable[GroupTraffic]) -> CoveringIndex:
+    """Return what finds a group that covers another."""
+    index = CoveringIndex()
+    for each in dict.fromkeys(group.subscription for group in groups):
+        index.add(each)
+    return index

@@ -1,0 +1,117 @@
+"""Every answer as a view of SQL: `SELECT * FROM forecast` in `mqloom spark sql`.
+
+A view is made when a query names it, because some take a pass over all telemetry. Times are timestamps there.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType
+
+from mqloom.spark_analytics.capacity import balancing, overlay, redundancy, service, utilisation, what_if
+from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
+from mqloom.spark_analytics.capacity.forecast import SCHEMA as FORECAST_SCHEMA
+from mqloom.spark_analytics.capacity.frames import Telemetry, columns, frame_of
+from mqloom.spark_analytics.capacity.groups import group_traffic
+from mqloom.spark_analytics.capacity.questions import Questions
+
+_TIMES: Final = re.compile(r"^(at|.*_at|full_from|full_to)$")
+
+
+class CapacityViews:
+    """The views over some telemetry."""
+
+    def __init__(self, telemetry: Telemetry, questions: Questions | None = None) -> None:
+        self._telemetry = telemetry
+        self._questions = questions or Questions()
+        self._made: set[str] = set()
+
+    def ensure(self, query: str) -> list[str]:
+        """Make the views that a query names and that are not there yet; return which these are."""
+        new = [
+            name for name in VIEWS if name not in self._made and re.search(rf"\b{name}\b", query, flags=re.IGNORECASE)
+        ]
+        for name in new:
+            _with_times(VIEWS[name](self)).createOrReplaceTempView(name)
+            self._made.add(name)
+        return new
+
+    @property
+    def load(self) -> DataFrame:
+        """Raw load records."""
+        return self._telemetry["load"]
+
+    def of(self, kind: str) -> DataFrame:
+        """Return raw records of a kind."""
+        return self._telemetry[kind]
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """All answers, for views that are no plain query."""
+        return analyse(self._telemetry, self._questions, lambda share, text: None)
+
+    @cached_property
+    def bucket_s(self) -> int:
+        """How long buckets of time are."""
+        first = (f.min(f.unix_micros("at")) / 1e6).alias("first")
+        last = (f.max(f.unix_micros("at")) / 1e6).alias("last")
+        found = columns(self.load.agg(first, last, f.max("window_s").alias("window_s")))
+        if found["window_s"][0] is None:
+            return utilisation.BUCKETS_S[0]
+        return utilisation.bucket_s_for(
+            float(found["last"][0] - found["first"][0] + found["window_s"][0]), float(found["window_s"][0])
+        )
+
+    @cached_property
+    def over_time(self) -> DataFrame:
+        """Utilisation by bucket."""
+        return utilisation.utilisation_over_time(self.load, self.bucket_s)
+
+    @cached_property
+    def sessions(self) -> DataFrame:
+        """Sessions of load agents."""
+        return balancing.sessions(self.of("migration"))
+
+    def rows(self, found: object, schema: str) -> DataFrame:
+        """Return results that are no query as a DataFrame."""
+        assert isinstance(found, list)
+        return frame_of(self.load.sparkSession, found, schema)
+
+
+VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
+    "utilisation": lambda views: utilisation.utilisation(views.load),
+    "utilisation_over_time": lambda views: views.over_time,
+    "hot_hours": lambda views: utilisation.hot_hours(views.over_time),
+    "imbalance": lambda views: utilisation.imbalance(views.over_time, views.analysis.members),
+    "forecast": lambda views: views.rows([each.row() for each in views.analysis.forecasts], FORECAST_SCHEMA),
+    "service_model": lambda views: views.rows(list(views.analysis.models.values()), service.SCHEMA),
+    "headroom": lambda views: views.rows(views.analysis.headroom, service.HEADROOM_SCHEMA),
+    "what_if": lambda views: views.rows(
+        [row for scenario in views.analysis.scenarios for row in scenario.rows()], what_if.SCHEMA
+    ),
+    "overlay": lambda views: overlay.overlay(views.of("link")),
+    "best_place": lambda views: views.rows(views.analysis.sites, overlay.PLACE_SCHEMA),
+    "balancing_sessions": lambda views: views.sessions,
+    "predictions": lambda views: balancing.predictions(views.sessions),
+    "undone_sessions": lambda views: balancing.undone(views.sessions),
+    "settings_to_change": lambda views: views.rows(list(views.analysis.balancing.changes), balancing.CHANGE_SCHEMA),
+    "group_traffic": lambda views: group_traffic(views.of("group")),
+    "redundancy": lambda views: views.rows(views.analysis.redundancy, redundancy.SCHEMA),
+}
+"""The views, and how each is made."""
+
+
+def _with_times(frame: DataFrame) -> DataFrame:
+    """Return a DataFrame whose Unix times are timestamps."""
+    return frame.select(
+        *(
+            f.timestamp_seconds(field.name).alias(field.name)
+            if _TIMES.match(field.name) and isinstance(field.dataType, DoubleType)
+            else f.col(field.name)
+            for field in frame.schema.fields
+        )
+    )

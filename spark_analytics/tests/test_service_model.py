@@ -1,0 +1,71 @@
+"""What a publication costs, and how many more subscriptions a broker can hold."""
+
+import numpy as np
+import pytest
+
+from mqloom.core.estimators import BrokerEstimate, DelayModel
+from mqloom.spark_analytics.capacity.frames import Columns
+from mqloom.spark_analytics.capacity.service import ROOM_MAX, headroom_of, models_of
+
+
+def points(subscriptions: list[float], service_s: list[float], samples: list[int] | None = None) -> Columns:
+    count = len(subscriptions)
+    return {
+        "gateway": np.array(["A"] * count, dtype=object),
+        "subscriptions": np.array(subscriptions),
+        "service_s": np.array(service_s),
+        "samples": np.array(samples or [100] * count),
+    }
+
+
+def estimate(**more: float) -> BrokerEstimate:
+    known = {"input_rate": 100.0, "output_bytes_s": 1_000.0, "output_bytes_s_max": 10_000.0, **more}
+    return BrokerEstimate(subscriptions=100, delay=DelayModel(0.00002, 0.001), **known)
+
+
+def test_a_line_is_learnt_as_it_is() -> None:
+    model = models_of(points([10, 50, 90, 200], [0.001 + 0.00002 * each for each in (10, 50, 90, 200)]))["A"]
+    assert model.slope_s == pytest.approx(0.00002)
+    assert model.base_s == pytest.approx(0.001)
+    assert not model.is_proportional
+
+
+def test_one_wild_bucket_does_not_bend_it() -> None:
+    counts = [float(each) for each in range(0, 300, 20)]
+    times = [0.001 + 0.00002 * each for each in counts]
+    times[7] = 0.5
+    assert models_of(points(counts, times))["A"].slope_s == pytest.approx(0.00002, rel=0.05)
+
+
+def test_with_one_number_of_subscriptions_all_counts_as_theirs() -> None:
+    model = models_of(points([100, 104], [0.002, 0.002]))["A"]
+    assert model.is_proportional
+    assert model.slope_s == pytest.approx(0.002 / 102)
+    assert model.base_s == pytest.approx(0.0)
+
+
+def test_a_line_that_falls_is_noise_and_counts_as_flat() -> None:
+    model = models_of(points([10, 50, 90], [0.003, 0.002, 0.001]))["A"]
+    assert model.slope_s == 0
+    assert model.base_s == pytest.approx(0.002)
+
+
+def test_room_ends_where_a_resource_is_full_and_says_which() -> None:
+    (room,) = headroom_of({"A": estimate()}, full=0.9001)
+    # input: 100 a second of 0.001 + 0.00002 n; output: ten bytes a second for each of n. 0.9 is passed at n = 401.
+    assert (room.room, room.resource) == (300, "input")
+    (sending,) = headroom_of({"A": estimate(output_bytes_s=5_000.0)})
+    assert (sending.room, sending.resource) == (80, "output")
+
+
+def test_a_full_broker_has_no_room() -> None:
+    (room,) = headroom_of({"A": estimate(input_rate=500.0)})
+    assert room.room == 0
+
+
+def test_an_idle_broker_has_no_end_in_sight() -> None:
+    idle = BrokerEstimate(
+        input_rate=0.0, subscriptions=0, delay=DelayModel(0.0, 0.001), output_bytes_s=0.0, output_bytes_s_max=1.0
+    )
+    (room,) = headroom_of({"A": idle})
+    assert room.room == ROOM_MAX
