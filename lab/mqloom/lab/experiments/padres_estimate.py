@@ -75,7 +75,7 @@ def compare(outcome: Outcome) -> list[Compared]:
     found = []
     for session in outcome.sessions:
         for broker in (session.source, session.target):
-            after = _after(outcome, session, broker)
+            after = loads_after(outcome, session, broker)
             if session.choice is None or after is None:
                 continue
             predicted = session.choice.local if broker == session.source else session.choice.remote
@@ -87,7 +87,7 @@ def compare(outcome: Outcome) -> list[Compared]:
     return found
 
 
-def _after(outcome: Outcome, session: Session, broker: GatewayId) -> Load | None:
+def loads_after(outcome: Outcome, session: Session, broker: GatewayId) -> Load | None:
     """Return the mean of the whole windows after a session, three at most, none that another session reaches into."""
     if session.drained_at is None:
         return None
