@@ -109,7 +109,7 @@ def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
 
 def test_a_second_collector_for_the_same_folder_is_told_so(tmp_path: Path) -> None:
     plan = CollectPlan(spool=tmp_path, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*")
-    with running(tmp_path), pytest.raises(LocalError, match="another collector writes into it"):
+    with running(tmp_path), pytest.raises(LocalError, match="somebody else writes into it"):
         CollectServer(plan, lambda _: None)
     CollectServer(plan, lambda _: None).close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mqloom.core.command_amounts import in_units, size, time_span
-from mqloom.core.errors import ConfigurationError
+from mqloom.core.errors import ConfigurationError, LocalError
 from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.telemetry_keys import collector_curve
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
@@ -17,6 +17,8 @@ from mqloom.spark_analytics.retention import Retention
 
 LISTEN: Final = "tcp://127.0.0.1:5570"
 SERVE: Final = "tcp://127.0.0.1:5571"
+PROBLEMS_MAX: Final = 20
+"""What could not be archived is told one by one, up to so many."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,12 +33,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key-file", type=Path, metavar="FILE", help="the federation's keys, or its telemetry keys alone; else: no key"
     )
+    parser.add_argument(
+        "--archive",
+        type=Path,
+        metavar="OTHER",
+        help="do not collect: add what is new in the spool to Parquet files, and end",
+    )
     parser.add_argument("--keep-age", type=time_span, default=0.0, metavar="TIME", help="delete what is older: 30d")
     parser.add_argument("--keep-size", type=size, default=0, metavar="SIZE", help="delete the oldest beyond: 10GB")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Collect until a signal ends it; raises LocalError if it cannot begin."""
+    """Collect until a signal ends it, or archive; raises LocalError if it cannot begin."""
+    if arguments.archive is not None:
+        return _archive(arguments.spool, arguments.archive)
     secrets = () if arguments.key_file is None else telemetry_secrets(arguments.key_file)
     if arguments.key_file is not None and not secrets:
         problem = "has no telemetry key; `mqloom keys telemetry` adds one"
@@ -62,6 +72,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _archive(spool: Path, folder: Path) -> int:
+    """Archive what is new; 1 if something was gone, or could not be read."""
+    try:
+        from mqloom.spark_analytics.archive import archive  # noqa: PLC0415 - of all this alone needs Arrow
+    except ModuleNotFoundError as error:
+        raise LocalError(f"an archive needs {error.name}: pip install 'mqloom[spark]'") from None
+    line = ProgressLine(spool)
+    done = archive(spool, folder, lambda share, _: line.write(f"{share:.0%} archived"))
+    for problem in done.problems[:PROBLEMS_MAX]:
+        line.tell(problem)
+    more = len(done.problems) - PROBLEMS_MAX
+    rest = f"; {more:,} more parts could not be archived" if more > 0 else ""
+    line.tell(
+        f"{done.records:,} records, up to position {done.end:,}, are in {done.files:,} new files in {folder}{rest}"
+    )
+    return 1 if done.problems else 0
+
+
 class ProgressLine:
     """One line on standard error that is written over, where somebody looks; beside it, what there is to tell."""
 
@@ -81,13 +109,16 @@ class ProgressLine:
         """Write how it stands over what was there before."""
         now, records = time.monotonic(), collector.counts["records"]
         (then, before), self._before = self._before, (now, records)
-        if not self._is_seen:
-            return
         rate = (records - before) / max(now - then, 1e-9)
-        self._clear()
-        self._shown = f"{_summary(collector)}, {rate:,.0f}/s"
-        sys.stderr.write(self._shown)
-        sys.stderr.flush()
+        self.write(f"{_summary(collector)}, {rate:,.0f}/s")
+
+    def write(self, text: str) -> None:
+        """Write something over what was there before, where somebody looks."""
+        if self._is_seen:
+            self._clear()
+            self._shown = text
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
     def end(self, collector: Collector[bytes]) -> None:
         """Tell what came in all."""

@@ -209,7 +209,7 @@ class SpoolWriter:
 
 
 class SpoolLock:
-    """Keeps a second collector out of a folder for as long as the process lives. Raises SpoolError."""
+    """Keeps a second writer out of a folder for as long as the process lives. Raises SpoolError."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -221,9 +221,7 @@ class SpoolLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
-            raise SpoolError(
-                f"{folder}: another collector writes into it: end that one, or take another folder"
-            ) from None
+            raise SpoolError(f"{folder}: somebody else writes into it: end that one, or take another folder") from None
 
     def release(self) -> None:
         """Let somebody else write."""
