@@ -104,6 +104,7 @@ def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
         assert asking.ranges().bounds() == (0, 100)
         asking.close()
         assert server.collector.counts["records"] == 100
+        assert server.collector.counts["refused"] > 0
         context.destroy(linger=0)
 
 
