@@ -27,6 +27,9 @@ from mqloom.plugins.tree_overlay import TreeOverlay
 
 PIE = {"class": "PIE"}
 ALL_PIE = "class = 'PIE'"
+LOW_PIE, HIGH_PIE = "class = 'PIE' AND load < 0.5", "class = 'PIE' AND load > 0.5"
+WHERES = {ALL_PIE: [0.2, 0.7], LOW_PIE: [0.2], HIGH_PIE: [0.7], "load > 0.5": [0.7], "class = 'X'": list[float]()}
+"""Filters, and which of two loads each is for."""
 A, B, C, D, E, F = (GatewayId(name) for name in "ABCDEF")
 
 
@@ -263,19 +266,19 @@ def test_a_cycle_of_links_is_gone_round_once_and_outlives_a_cut() -> None:
     assert [len(controls.wants) for controls in net.controls.values()] == [0] * 5
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_after_whatever_happened_it_reaches_exactly_those_in_reach_who_want_it(seed: int) -> None:
     rng = random.Random(seed)
     names = [GatewayId(name) for name in "ABCDEFGH"]
     net = Net(*(rng.choice(names[:place]) + names[place] for place in range(1, len(names))))
-    wanted: dict[GatewayId, tuple[str, int]] = {}
+    wanted: dict[GatewayId, tuple[list[str], int]] = {}
     subjects: list[Subject] = [{"class": "PIE", "load": load} for load in (0.2, 0.7)]
     for _ in range(60):
         name, happening = rng.choice(names), rng.random()
         if happening < 0.5:
-            where, hops = rng.choice([ALL_PIE, "load > 0.5", "load < 0.5", "class = 'X'"]), rng.randrange(5)
-            net.tell(name, WantControls([where], hops))
-            wanted[name] = (where, hops)
+            wheres, hops = rng.sample(list(WHERES), rng.choice([1, 1, 2])), rng.randrange(5)
+            net.tell(name, WantControls(wheres, hops))
+            wanted[name] = (wheres, hops)
         elif happening < 0.6:
             net.crash(name)
             wanted.pop(name, None)
@@ -288,15 +291,51 @@ def test_after_whatever_happened_it_reaches_exactly_those_in_reach_who_want_it(s
             name
             for name, distance in distances(net, origin).items()
             if name != origin and name in wanted and distance <= min(hops, wanted[name][1])
-            if matches(wanted[name][0], subject)
+            if subject["load"] in {load for where in wanted[name][0] for load in WHERES[where]}
         ]
         assert net.publish(origin, subject, hops)[0] == "".join(sorted(expected))
 
 
-def matches(where: str, subject: Subject) -> bool:
-    load = subject["load"]
-    assert isinstance(load, float)
-    return {ALL_PIE: True, "load > 0.5": load > 0.5, "load < 0.5": load < 0.5, "class = 'X'": False}[where]
+def test_what_a_head_wants_covers_what_its_edges_do_so_that_their_changes_go_no_further() -> None:
+    net = Net("AB", "AC", "AD")
+    net.tell(A, WantControls([ALL_PIE], 2))
+    net.tell(B, WantControls([LOW_PIE, "to = 'B'"], 2))
+    assert net.publish(C, {"class": "PIE", "load": 0.2}) == ("AB", ["AB", "CA"])
+    net.crossed.clear()
+    net.tell(B, WantControls([HIGH_PIE, "to = 'B'"], 2))
+    assert [(one, other) for one, other, _ in net.crossed] == [(B, A)]
+    assert net.publish(C, {"class": "PIE", "load": 0.2}) == ("A", ["CA"])
+    assert net.publish(C, {"class": "PIE", "load": 0.7}) == ("AB", ["AB", "CA"])
+    assert net.publish(D, {"to": "B"}) == ("B", ["AB", "DA"])
+
+
+def test_what_was_covered_is_told_before_a_head_wants_less() -> None:
+    net = Net("AB", "AC")
+    net.tell(A, WantControls([ALL_PIE], 2))
+    net.tell(B, WantControls([LOW_PIE], 2))
+    net.crossed.clear()
+    net.tell(A, WantControls(["class = 'OTHER'"], 2))
+    told = [message.origin for _, other, message in net.crossed if isinstance(message, Want) and other == C]
+    assert told == [B, A]
+    assert net.publish(C, {"class": "PIE", "load": 0.2}) == ("B", ["AB", "CA"])
+
+
+def test_one_who_wants_it_from_nearer_covers_nobody_who_wants_it_from_further() -> None:
+    net = Net("AB", "BC", "CD")
+    net.tell(B, WantControls([ALL_PIE], 1))
+    net.tell(A, WantControls([LOW_PIE], 3))
+    assert net.publish(D, {"class": "PIE", "load": 0.2}) == ("A", ["BA", "CB", "DC"])
+
+
+def test_on_a_cycle_nothing_is_left_out_that_the_other_side_would_miss() -> None:
+    net = Net("AB", "BC", "CD", "DA")
+    net.tell(B, WantControls([ALL_PIE], 9))
+    for wheres in ([LOW_PIE], [LOW_PIE, "to = 'A'"], [LOW_PIE]):
+        net.tell(A, WantControls(wheres, 9))
+    net.cut(D, A)
+    assert net.publish(D, {"class": "PIE", "load": 0.2})[0] == "AB"
+    net.tell(B, WantControls([], 9))
+    assert net.publish(D, {"class": "PIE", "load": 0.2})[0] == "A"
 
 
 def distances(net: Net, origin: GatewayId) -> dict[GatewayId, int]:

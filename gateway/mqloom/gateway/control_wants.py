@@ -7,6 +7,12 @@ another want, tells the neighbours on the other sides; whoever has none left tel
 everything, and what came over a link that closes, or whose neighbour begins anew, is forgotten: so what a gateway that
 is gone wanted is withdrawn from neighbour to neighbour, and nothing must be renewed or run out.
 
+Covering: a filter of somebody behind us is not told to the other sides if our own agent of the same name wants at least
+as much, from as far: what it asks for comes to us in any case, and we know where to pass it on. So what the edges of a
+cluster ask for changes between them and their head only, since heads ask for all of it. When ours asks for less, the
+others' filters are told before that. A neighbour from which we have heard of the same agent may be on a cycle with us,
+where what one side leaves out would be missed on the other: it is told everything.
+
 Should primary links form a cycle, a want goes round no further than its hops, and neither does a control publication.
 """
 
@@ -24,6 +30,8 @@ from mqloom.gateway.journal import Journal
 from mqloom.gateway.outbox import Outbox
 
 Version = tuple[int, int]
+Told = tuple[Version | None, tuple[str, ...], int, int]
+"""What a neighbour knows from us: which version, where that matters to it; filters, distance, and from how far."""
 
 
 @dataclass(slots=True)
@@ -36,8 +44,8 @@ class Wanted:
     hops_max: int
     offers: dict[GatewayId | None, int] = field(default_factory=dict)
     """By whom we know, at what distance the agent is; None: it is ours."""
-    told: dict[GatewayId, tuple[Version, int]] = field(default_factory=dict)
-    """Neighbours who know it from us: which version, at what distance."""
+    told: dict[GatewayId, Told] = field(default_factory=dict)
+    """Neighbours who know it from us."""
 
     def nearest(self) -> GatewayId | None:
         """Return through whom the agent is reached."""
@@ -46,6 +54,22 @@ class Wanted:
     def matches(self, subject: Mapping[str, object]) -> bool:
         """Whether a control publication about this is wanted."""
         return any(each.matches(subject) for each in self.filters)
+
+    def add(self, wheres: tuple[str, ...], filters: tuple[Filter, ...]) -> None:
+        """Take in filters of the same version that another had covered until now."""
+        new = [place for place, where in enumerate(wheres) if where not in self.wheres]
+        self.wheres += tuple(wheres[place] for place in new)
+        self.filters += tuple(filters[place] for place in new)
+
+    def not_covered(self, own: "Wanted", distance: int) -> tuple[str, ...]:
+        """Return the filters that our own agent's do not cover, if this agent is at a distance behind us."""
+        if own.hops_max < self.hops_max - distance:
+            return self.wheres
+        return tuple(
+            where
+            for where, each in zip(self.wheres, self.filters, strict=True)
+            if not any(ours.covers(each) for ours in own.filters)
+        )
 
 
 class ControlWants:
@@ -90,8 +114,10 @@ class ControlWants:
         if wanted is not None and version < wanted.version:
             wanted.offers.pop(sender, None)  # it knows no better
         elif wanted is not None and version == wanted.version and wanted.wheres:
-            if want.wheres and want.hops < wanted.hops_max:
+            again = self._read(want, sender, is_new=False)
+            if again is not None and again.wheres:
                 wanted.offers[sender] = want.hops + 1
+                wanted.add(again.wheres, again.filters)
             else:
                 wanted.offers.pop(sender, None)
         else:
@@ -193,25 +219,41 @@ class ControlWants:
             by_gateway.pop(origin, None)
             if not by_gateway:
                 del self._wanted[agent]
+        if origin == self._gateway:  # what ours covers no longer is told before ours is less
+            for other, theirs in by_gateway.items():
+                if other != origin:
+                    self._tell(agent, other, theirs)
         self._tell(agent, origin, wanted)
 
     def _tell(self, agent: str, origin: GatewayId, wanted: Wanted) -> None:
-        distance, targets = 0, []
+        tell: dict[GatewayId, Told] = {}
         if wanted.offers:
             side = wanted.nearest()
             distance = wanted.offers[side]
             if distance < wanted.hops_max:
                 targets = [each for each in self._overlay.spread_wishes(side) if each in self._open and each != side]
-        for neighbour in [each for each in wanted.told if each not in targets]:
+                tell = self._worth_telling(agent, origin, wanted, targets, distance)
+        for neighbour in [each for each in wanted.told if each not in tell]:
             del wanted.told[neighbour]
             self._journal.counters.add("wants_withdrawn")
             self._outbox.post(neighbour, [Want(origin, *wanted.version, agent, ())])
-        told = (wanted.version, distance)
-        for neighbour in targets:
+        for neighbour, told in tell.items():
             if wanted.told.get(neighbour) == told:
                 continue
             wanted.told[neighbour] = told
             self._journal.counters.add("wants_sent")
-            self._outbox.post(
-                neighbour, [Want(origin, *wanted.version, agent, wanted.wheres, distance, wanted.hops_max)]
-            )
+            self._outbox.post(neighbour, [Want(origin, *wanted.version, agent, *told[1:])])
+
+    def _worth_telling(
+        self, agent: str, origin: GatewayId, wanted: Wanted, neighbours: list[GatewayId], distance: int
+    ) -> dict[GatewayId, Told]:
+        """Return what each of these neighbours must know: what our own agent wants covers what others do."""
+        own = self._wanted.get(agent, {}).get(self._gateway) if origin != self._gateway else None
+        needed = wanted.wheres if own is None else wanted.not_covered(own, distance)
+        told: dict[GatewayId, Told] = {}
+        for neighbour in neighbours:
+            if neighbour in wanted.offers:
+                told[neighbour] = (wanted.version, wanted.wheres, distance, wanted.hops_max)
+            elif needed:
+                told[neighbour] = (None, needed, distance, wanted.hops_max)
+        return told
