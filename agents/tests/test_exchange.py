@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from mqloom.agents.averages import IDLE
 from mqloom.agents.exchange import HEARINGS_TOLD, LocalExchange
 from mqloom.agents.mediation import Hear, Said, SessionId, decode
@@ -55,6 +57,23 @@ def test_pie_counts_only_from_who_it_is_about() -> None:
     one.took(pie_of("liar", "head"), GatewayId("another"), 1.0)
     one.took(pie_of("honest", "head"), GatewayId("honest"), 1.0)
     assert [pie.broker for pie in one.others(2.0)] == ["honest"]
+
+
+def test_pie_that_the_head_remembers_counts_as_if_it_came_from_who_it_is_about() -> None:
+    one = started()
+    one.took(pie_of("other", "head"), HEAD, 1.0)
+    assert [pie.broker for pie in one.others(2.0)] == ["other"]
+
+
+def test_what_was_missed_is_asked_of_the_head_alone_and_of_all_where_nobody_is_known_to_have_heard_it() -> None:
+    for one, far in ((exchange(), 1), (exchange(cluster="mine"), 8)):
+        one.sampled(replace(IDLE, output_ratio=0.6))
+        asks = [hops for message, hops in said(one.turn(OK, 0.0)) if isinstance(message, PieAsk)]
+        assert asks == [far]
+    hearing = started()
+    hearing.sampled(replace(IDLE, output_ratio=0.6))
+    asks = [hops for message, hops in said(hearing.hear(hear(), 1.0)) if isinstance(message, PieAsk)]
+    assert asks == [11]
 
 
 def test_an_edge_hears_another_cluster_only_while_it_is_told_to() -> None:

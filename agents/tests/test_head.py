@@ -172,6 +172,18 @@ def test_a_head_without_edges_hands_on_what_it_hears_and_what_it_has_heard() -> 
     assert not of(Pie, one.received(again, H1, 103.0))
 
 
+def test_a_head_tells_an_edge_that_asks_what_the_others_said_last_and_nobody_else() -> None:
+    one = head()
+    for edge, output in ((E1, 0.3), (E2, 0.4), (GatewayId("e3"), 0.8)):
+        one.received(local(edge, "h1", output), edge, 1.0)
+    ask = PieAsk(level="local", broker=E1, cluster="h1", ranges=(("output", 0.0, 0.5),))
+    told = [each for each in one.received(ask, E1, 2.0) if isinstance(each, PublishControl)]
+    assert [each.subject for each in told] == [{"class": "SESSION", "level": "local", "to": "e1"}]
+    assert [decode(each.body) for each in told] == [local(E2, "h1", 0.4)]
+    assert not of(Pie, one.received(ask, E2, 3.0))  # of another than who it says it is
+    assert not of(Pie, one.received(replace(ask, cluster="h2"), E1, 4.0))
+
+
 def test_advice_ends_a_session_between_clusters_before_anybody_hears_anything() -> None:
     one = head(BalanceSettings(mode="advise"))
     request, now = asked(one)

@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
     wheres: tuple[str, ...]
     ask: PieAsk | None
-    """To those whom we have begun to hear: their last PIE went past us."""
+    """For those whom we have begun to hear: their last PIE went past us."""
 
 
 def all_wheres(level: Level, clusters: Sequence[str]) -> tuple[str, ...]:

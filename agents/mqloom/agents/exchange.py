@@ -20,6 +20,10 @@ from mqloom.gateway.agent_interfaces import AgentEffect, PublishControl
 HEARINGS_TOLD: Final = 2
 """How many of the first orders to hear another cluster we answer by telling our load: its edges may not hear us yet."""
 
+ASK_HOPS: Final = 1
+"""How far we ask for what we have missed: our head has heard it, and answers for its edges. In a configured cluster
+nobody is known to have heard everybody, and of another cluster our head need not have; there everybody is asked."""
+
 EVERYBODY: Final[tuple[tuple[Metric, float, float], ...]] = (("input", 0.0, float("inf")),)
 
 
@@ -67,8 +71,8 @@ class LocalExchange:
         self._period.add(load)
 
     def took(self, pie: Pie, origin: GatewayId, now: float) -> None:
-        """Somebody has told its load."""
-        if pie.broker == origin:
+        """Somebody has told its load, or our head what that was, because we have asked."""
+        if origin in (pie.broker, self._peer.head):
             self._board.take(pie, now)
 
     def asked(self, ask: PieAsk) -> None:
@@ -124,6 +128,8 @@ class LocalExchange:
 
     def _say(self, message: Pie | PieAsk) -> PublishControl:
         hops = self._peer.session_hops if self.is_hearing else self._peer.local_hops
+        if isinstance(message, PieAsk) and not self.is_hearing and self._peer.head is not None:
+            hops = ASK_HOPS
         return PublishControl(encode(message), hops, subject_of(message))
 
     def _check_filters(self, now: float) -> list[AgentEffect]:

@@ -55,6 +55,9 @@ from mqloom.gateway.agent_interfaces import (
     PublishControl,
 )
 
+ANSWER_HOPS: Final = 1
+"""An edge that asks us is our neighbour."""
+
 HEAR_S: Final = 15.0
 """How often edges are told to hear another cluster."""
 
@@ -169,7 +172,7 @@ class Head:
                 effects += self._took(message, origin, now)
             case PieAsk():
                 self._publisher.asked(message)
-                effects += self._hand_on(message)
+                effects += self._hand_on(message) + self._answer(message, origin, now)
             case Help():
                 if message.cluster == self._peer.cluster and self._requests.asked(origin, now):
                     self._is_requested = True
@@ -230,6 +233,20 @@ class Head:
         return self._say_again(
             [pie for pie in self._clusters.known if pie.broker != ask.broker and ask.is_for(pie.load)]
         )
+
+    def _answer(self, ask: PieAsk, origin: GatewayId, now: float) -> list[AgentEffect]:
+        """Tell an edge of ours what those said last whom it begins to hear: we hear all, and it asks nobody else.
+
+        It goes to that edge alone. Were each to say it again, it would come to all who want it.
+        """
+        is_ours = ask.level == "local" and ask.cluster == self._peer.cluster and not self._peer.is_configured
+        if not is_ours or ask.broker != origin:
+            return []
+        return [
+            PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", origin))
+            for pie in self._peer.edges(self._edges.fresh(now))
+            if pie.broker != origin and ask.is_for(pie.load)
+        ]
 
     def _say_again(self, pies: list[Pie]) -> list[AgentEffect]:
         handed_on = (relayed(pie, self._peer.gateway) for pie in pies)

@@ -12,8 +12,8 @@ those of lighter ones only. Three things keep that from misleading anybody:
   corrects it, even if by then its sender is heavier than is asked for.
 - PIE that says that overload began, ended or lasts has `overload` in its subject, and everybody asks for that: step 2
   of the detection has to know it of brokers however heavy they are.
-- Who widens what it asks for has missed what was said before: it says so with a `PieAsk`, and those whom it could not
-  hear until then, and only they, say it once more.
+- Who widens what it asks for has missed what was said before: it asks for it with a `PieAsk`. A head answers for those
+  of its edges that could not be heard until then. Where there is none to ask, they, and only they, say it once more.
 """
 
 from collections.abc import Sequence
