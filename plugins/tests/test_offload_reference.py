@@ -44,8 +44,10 @@ class Goal:
     figure: Callable[[BrokerEstimate], float]
     difference: Callable[[BrokerEstimate, BrokerEstimate], float]
     is_done: Callable[[BrokerEstimate, BrokerEstimate], bool]
-    is_forbidden: Callable[[BrokerEstimate, BrokerEstimate], bool]
+    is_full: Callable[[BrokerEstimate], bool]
+    is_too_dear: Callable[[BrokerEstimate, BrokerEstimate], bool]
     takes_nearest: bool = True
+    reversible: float = 0.0
 
 
 class Session:
@@ -83,11 +85,18 @@ class Session:
         )
 
     def number_of(self, group: int, goal: Goal) -> int:
+        """As many as are enough and there is room for; if they cost too much, as many as do not, one by one."""
+        number = self.enough(group, goal)
+        if not number or not goal.is_too_dear(*self.after(group, number)):
+            return number
+        return next(fewer for fewer in range(number) if goal.is_too_dear(*self.after(group, fewer + 1)))
+
+    def enough(self, group: int, goal: Goal) -> int:
         """Add one after the other until it is enough, or the next would be too much."""
         most = min(len(self.left[group]), self.task.bounds.moves_max - len(self.chosen))
         for number in range(1, most + 1):
             brokers = self.after(group, number)
-            if goal.is_forbidden(*brokers):
+            if goal.is_full(brokers[1]):
                 return number - 1
             if goal.is_done(*brokers):
                 if goal.takes_nearest and number > 1:
@@ -149,28 +158,44 @@ class Session:
         ]
 
 
-def goal_of(metric: Metric, bounds: OffloadBounds, guarded: Sequence[Metric] = ()) -> Goal:
+def goal_of(metric: Metric, task: OffloadTask, guarded: Sequence[Metric] = ()) -> Goal:
+    bounds = task.bounds
+    reversible = max(bounds.balance, bounds.reversal)
+
     def gap(local: BrokerEstimate, remote: BrokerEstimate, of: Metric = metric) -> float:
         return difference(of, local.of(of), remote.of(of), bounds.delay_factor_s)
 
-    def is_forbidden(local: BrokerEstimate, remote: BrokerEstimate) -> bool:
-        least = -max(bounds.balance, bounds.reversal)
-        return remote.utilisation > bounds.overload or any(gap(local, remote, each) < least for each in guarded)
+    def is_too_dear(local: BrokerEstimate, remote: BrokerEstimate) -> bool:
+        worse = 0.0
+        for each in guarded:
+            beyond = max(0.0, -gap(local, remote, each) - reversible)
+            worse += max(0.0, beyond - max(0.0, -gap(task.local, task.remote, each) - reversible))
+        return worse > 0.5 * max(0.0, abs(gap(task.local, task.remote)) - abs(gap(local, remote)))
 
     return Goal(
         figure=lambda local: local.of(metric),
         difference=gap,
         is_done=lambda local, remote: gap(local, remote) <= bounds.balance,
-        is_forbidden=is_forbidden,
+        is_full=lambda remote: remote.utilisation > bounds.overload,
+        is_too_dear=is_too_dear,
+        reversible=reversible,
     )
 
 
 def algorithm_1(
-    session: Session, goal: Goal, candidates: Callable[[], Iterable[int]], key: Callable[[Report], tuple[float, ...]]
+    session: Session,
+    goal: Goal,
+    candidates: Callable[[], Iterable[int]],
+    key: Callable[[Report], tuple[float, ...]],
+    counts: Callable[[Report], bool] = lambda report: True,
 ) -> None:
     if goal.is_done(session.local, session.remote):
         return
-    while reports := session.promising(session.compute_reports(candidates(), goal), goal):
+    while True:
+        reports = session.promising(session.compute_reports(candidates(), goal), goal)
+        reports = [report for report in reports if counts(report)]
+        if not reports:
+            return
         session.update(min(reports, key=key))
         if goal.is_done(session.local, session.remote):
             return
@@ -178,23 +203,29 @@ def algorithm_1(
 
 def reference_input(task: OffloadTask) -> Session:
     session = Session(task)
-    goal = goal_of("input", task.bounds, () if task.is_overloaded else ("match", "output"))
-    algorithm_1(session, goal, session.covering_set, lambda report: (abs(report.difference), report.number))
-    if not session.chosen:
-        everyone = range(len(task.profile.groups))
-        algorithm_1(session, goal, lambda: everyone, lambda report: (report.bytes_s_each, report.added))
+    goal = goal_of("input", task, () if task.is_overloaded else ("match", "output"))
+    algorithm_1(
+        session,
+        goal,
+        session.covering_set,
+        lambda report: (abs(report.difference), report.number),
+        lambda report: report.reduced > 0 and report.difference >= -goal.reversible,
+    )
+    everyone = range(len(task.profile.groups))
+    algorithm_1(session, goal, lambda: everyone, lambda report: (report.bytes_s_each, report.added))
     return session
 
 
 def reference_match(task: OffloadTask) -> Session:
     session = Session(task)
-    goal = goal_of("match", task.bounds, () if task.is_overloaded else ("input", "output"))
+    goal = goal_of("match", task, () if task.is_overloaded else ("input", "output"))
     if task.is_overloaded:
         goal = Goal(
             figure=fullest,
             difference=lambda local, remote: fullest(local) - fullest(remote),
             is_done=lambda local, _: fullest(local) < task.bounds.overload,
-            is_forbidden=goal.is_forbidden,
+            is_full=goal.is_full,
+            is_too_dear=goal.is_too_dear,
             takes_nearest=False,
         )
     everyone = range(len(task.profile.groups))
@@ -208,8 +239,7 @@ class OutputReference:
     def __init__(self, task: OffloadTask) -> None:
         self.session = Session(task)
         self.groups = range(len(task.profile.groups))
-        self.one = goal_of("output", task.bounds)
-        self.two = goal_of("output", task.bounds, () if task.is_overloaded else ("input",))
+        self.one, self.two = (goal_of("output", task, () if task.is_overloaded else ("input",)) for _ in range(2))
         self.ignore_set: set[int] = set()
         if task.is_overloaded:
             done, bounds = self.one.is_done, task.bounds
@@ -288,7 +318,7 @@ def test_small_questions_are_answered_as_the_pseudocode_does(metric: Metric, dat
         is_overloaded=data.draw(st.booleans()),
         bounds=OffloadBounds(
             overload=data.draw(st.sampled_from([0.9, 2.0])),
-            reversal=data.draw(st.sampled_from([0.0, 0.09])),
+            reversal=data.draw(st.sampled_from([0.0, 0.05])),
             moves_max=data.draw(st.sampled_from([3, 10_000])),
         ),
     )

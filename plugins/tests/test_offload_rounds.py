@@ -41,7 +41,7 @@ class Session:
 
 
 class Cluster:
-    def __init__(self, seed: int, strengths: list[float], reversal: float = 0.09) -> None:
+    def __init__(self, seed: int, strengths: list[float], reversal: float = 0.05) -> None:
         self.random = random.Random(seed)
         self.strengths = strengths
         self.rates = [self.random.uniform(0.05, 2.0) for _ in range(40)]
@@ -160,35 +160,31 @@ def test_brokers_come_to_rest_with_every_metric_balanced(strengths: list[float])
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("strengths", [[1.0, 1.0, 1.0, 1.0], [1.0, 1.5, 2.0, 3.0]])
-def test_whatever_is_wanted_brokers_come_to_rest_nearly_always_with_every_metric_balanced(
+def test_whatever_is_wanted_brokers_come_to_rest_with_every_metric_balanced(
     strengths: list[float],
 ) -> None:
     clusters = [Cluster(seed, strengths) for seed in range(20)]
     assert all(cluster.balance() < SESSIONS_MAX for cluster in clusters)
-    assert sum(cluster.worst() > TRIGGER for cluster in clusters) <= 2
-    assert max(cluster.worst() for cluster in clusters) < 1.5 * TRIGGER
+    assert max(cluster.worst() for cluster in clusters) <= TRIGGER
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("strengths", [[0.5, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 0.5]])
-def test_brokers_that_differ_too_much_for_that_come_to_rest_all_the_same(strengths: list[float]) -> None:
-    for seed in range(20):
-        cluster = Cluster(seed, strengths)
-        assert cluster.balance() < SESSIONS_MAX
-        assert cluster.worst() < 2 * TRIGGER
-
-
-@pytest.mark.full
-@pytest.mark.timeout(600)
-def test_if_anything_may_be_reversed_they_do_not() -> None:
-    clusters = [Cluster(seed, [3.0, 2.0, 1.0, 0.5], reversal=10.0) for seed in range(10)]
-    assert sum(cluster.balance() == SESSIONS_MAX for cluster in clusters) >= 3
-
-
-@pytest.mark.full
-@pytest.mark.timeout(600)
-def test_if_nothing_may_be_reversed_they_are_stuck_with_larger_differences() -> None:
-    clusters = [Cluster(seed, [1.0, 1.0, 1.0, 1.0], reversal=0.0) for seed in range(10)]
+def test_brokers_that_differ_much_come_to_rest_and_nearly_always_with_every_metric_balanced(
+    strengths: list[float],
+) -> None:
+    clusters = [Cluster(seed, strengths) for seed in range(20)]
     assert all(cluster.balance() < SESSIONS_MAX for cluster in clusters)
-    assert sum(cluster.worst() > TRIGGER for cluster in clusters) >= 3
+    assert sum(cluster.worst() > TRIGGER for cluster in clusters) <= 4
+    assert max(cluster.worst() for cluster in clusters) < 1.5 * TRIGGER
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_if_anything_may_be_reversed_they_need_far_more_sessions() -> None:
+    strengths = [0.5, 1.0, 2.0, 3.0]
+    bounded, unbounded = (
+        sum(Cluster(seed, strengths, reversal).balance() for seed in range(10)) for reversal in (0.05, 10.0)
+    )
+    assert unbounded > 1.5 * bounded

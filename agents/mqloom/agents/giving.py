@@ -38,7 +38,7 @@ COMPUTE_S_MAX: Final = 120.0
 MOVE_S_MAX: Final = 1_800.0
 """How long a move of any number of clients may take."""
 
-REVERSAL: Final = 0.9
+REVERSAL: Final = 0.5
 """How much of what begins a session an offload may leave, the other way round, in a metric that it is not about."""
 
 GRACE_S: Final = 10.0

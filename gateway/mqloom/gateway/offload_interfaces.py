@@ -57,9 +57,9 @@ class OffloadBounds(NamedTuple):
     balance: float = 0.005
     """The balance threshold: a smaller difference is none."""
     delay_factor_s: float = 0.1
-    reversal: float = 0.09
-    """By how much the accepting broker may get more than is left here of a metric that is not the one to balance:
-    somewhat less than the difference that would begin a session to give it back."""
+    reversal: float = 0.05
+    """By how much the accepting broker may get more than is left here of a metric that is not the one to balance: half
+    of the difference that would begin a session to give it back, so that load may vary by the other half."""
     moves_max: int = 10_000
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from mqloom.core.load import Metric
 from mqloom.gateway.offload_interfaces import OffloadBounds
 from mqloom.plugins.offload.outlook import Floats, Mask, Outlook
@@ -13,6 +15,9 @@ NAMES: Final[dict[Metric, str]] = {
     "output": "output utilisation",
 }
 
+PRICE: Final = 0.5
+"""What share of what a session brings it may cost in other metrics, past what may be reversed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Balance:
@@ -20,14 +25,21 @@ class Balance:
 
     Stability: what brings the one metric nearer may bring others apart, the other way round, until a session gives back
     what this one gave. The paper knows this of output and input, and ends Phase II of the output offload when inputs
-    are balanced (5.3). Between matching and the other two it is the same where brokers differ much in strength, so
-    `guarded` metrics may not become larger there than here by more than `reversal`. That is somewhat less than what
-    begins a session: if they had to be equal, brokers would often be stuck with a difference that is far larger.
+    are balanced (5.3). But with any of the three it is the same where brokers differ in strength, and in Phase I, too:
+    who alone wants something here takes its input away. So of `guarded` metrics the other broker may get `reversal`
+    more than is left here. Past that, all of them together may get worse by as much as PRICE of what the session
+    brings, counted from its `start`. So whatever sessions two brokers have, all their differences together fall.
+
+    To forbid what is past the bound, whatever a move adds to it, would be wrong. One broker with far more output, and
+    the other with a little more input than that, would be stuck: neither could give anything, although to move the one
+    who gets everything changes hardly any input, and to move hundreds who get nothing hardly any output.
     """
 
     metric: Metric
     bounds: OffloadBounds
     guarded: tuple[Metric, ...] = ()
+    start: tuple[Outlook, Outlook] | None = None
+    """How both brokers stood before anybody was moved; needed where anything is guarded."""
 
     may_fall_short = True
     """Whether to come near from above is as good as to come near from below."""
@@ -44,17 +56,31 @@ class Balance:
         more = local.of(metric) - remote.of(metric)
         return more / self.bounds.delay_factor_s if metric == "match" else more
 
+    @property
+    def reversible(self) -> float:
+        """By how much more the accepting broker may have of anything."""
+        return max(self.bounds.balance, self.bounds.reversal)
+
     def is_reached(self, local: Outlook, remote: Outlook) -> Mask:
         """Tell where nothing more has to be moved."""
         return self.difference(local, remote) <= self.bounds.balance
 
-    def is_allowed(self, local: Outlook, remote: Outlook) -> Mask:
-        """Tell where no resource of the accepting broker passes the lower overload threshold, nor load returns."""
-        allowed: Mask = remote.utilisation <= self.bounds.overload
-        least = -max(self.bounds.balance, self.bounds.reversal)
+    def has_room(self, remote: Outlook) -> Mask:
+        """Tell where no resource of the accepting broker passes the lower overload threshold."""
+        return remote.utilisation <= self.bounds.overload
+
+    def is_worth_it(self, local: Outlook, remote: Outlook) -> Mask:
+        """Tell where guarded metrics have not got worse than what was gained is worth."""
+        assert self.start is not None, "guarded, but nobody knows from where"
+        gained = np.abs(self.difference(*self.start)) - np.abs(self.difference(local, remote))
+        worse: Floats = np.zeros(1)
         for metric in self.guarded:
-            allowed &= self._more(metric, local, remote) >= least
-        return allowed
+            worse = worse + np.maximum(0.0, self._beyond(metric, local, remote) - self._beyond(metric, *self.start))
+        return worse <= PRICE * np.maximum(0.0, gained)
+
+    def _beyond(self, metric: Metric, local: Outlook, remote: Outlook) -> Floats:
+        """Return by how much more than it may the accepting broker has of another metric than the offloading one."""
+        return np.maximum(0.0, -self._more(metric, local, remote) - self.reversible)
 
     def describe(self, local: Outlook, remote: Outlook) -> str:
         """Say how both brokers stand."""

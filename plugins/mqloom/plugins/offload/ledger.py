@@ -54,11 +54,6 @@ class Ledger:
         self._clients: list[ClientId] = []
         self._cards: list[ReportCard] = []
 
-    @property
-    def has_moves(self) -> bool:
-        """Whether anybody has been moved."""
-        return bool(self._cards)
-
     def _rate_of(self, samples: Mask) -> Floats:
         """Return the rate at which each group gets such publications (equation 6)."""
         numbers: Ints = self._wanted[:, samples].sum(axis=1, dtype=np.int64)

@@ -27,7 +27,7 @@ def mqloom_offload() -> OffloadKind:
 def choose(task: OffloadTask) -> OffloadChoice:
     """Return whom to move; the matching delay is what it balances, whatever the task names."""
     ledger = Ledger(task)
-    even = Balance("match", task.bounds, guarded=("input", "output"))
+    even = Balance("match", task.bounds, ("input", "output"), ledger.now())
     aim = Relief("match", task.bounds) if task.is_overloaded else even
     everyone = np.ones(len(ledger.groups), dtype=np.bool_)
     return ledger.choice(offload(ledger, aim, candidates=everyone, by_traffic=True))

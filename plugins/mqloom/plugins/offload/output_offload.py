@@ -4,10 +4,13 @@ Phase I takes groups that the accepting broker's covering set covers: what they 
 with whom input falls here too (type I), then those of which not all can go, or it would (type II), then the rest (type
 III).
 
-Phase II takes the others, and so brings the accepting broker more input. It moves nobody who would leave the accepting
-broker with so much more input utilisation that the input offload takes back what this one gave; only a broker whose
-output is overloaded does, until that is below the lower overload threshold. If a group has others below it, these are
-now covered there: Phase I goes on.
+Phase II takes the others, and so brings the accepting broker more input. If a group has others below it, these are now
+covered there: Phase I goes on.
+
+Neither moves anybody who would leave the accepting broker with so much more input utilisation that the input offload
+takes back what this one gave. The paper demands that of Phase II only; but where somebody goes who alone wanted most of
+what came in (type I), it is here that so much less comes in that the input offload sends it back. Only a broker whose
+output is overloaded goes on regardless, in Phase II until that is below the lower overload threshold.
 
 In both, the group that leaves the smallest difference goes first; in Phase II, of several, the one that brings the
 least input. A group is chosen from once (the ignore set), so it ends.
@@ -44,8 +47,8 @@ class _Alternation:
 
     def __init__(self, task: OffloadTask) -> None:
         self._ledger = Ledger(task)
-        self._one = Balance("output", task.bounds)
-        stable = Balance("output", task.bounds, guarded=("input",))
+        stable = Balance("output", task.bounds, ("input",), self._ledger.now())
+        self._one = Balance("output", task.bounds) if task.is_overloaded else stable
         self._two = Escape("output", task.bounds) if task.is_overloaded else stable
         self._ignored: Mask = np.zeros(len(task.profile.groups), dtype=np.bool_)
         self._reason = ""

@@ -3,14 +3,14 @@
 Two things restrain the number. No resource of the accepting broker may pass the lower overload threshold, and no more
 are moved than it takes to bring the difference within the balance threshold, or just below. Where the last client leads
 from above the threshold to well below it, the paper says both that it may and that it may not go; here it goes if that
-leaves the smaller difference.
+leaves the smaller difference. If so many would cost more in other metrics than they bring, fewer go.
 
 With each further client the one broker's figures fall or stay and the other's rise or stay, so where to stop is found
 by halving. The paper looks at every number of every group, and sorts all: O(n^2 log n). Here a step costs a few passes
 over arrays as long as there are groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,48 +47,74 @@ class Reports(NamedTuple):
 def report(ledger: Ledger, aim: Balance, candidates: Mask) -> Reports:
     """Return the cards of those of these groups that have somebody left to move."""
     groups = np.flatnonzero(candidates & (ledger.movable > 0))
-    number: Ints = np.minimum(ledger.movable[groups], ledger.moves_left)
-    local, remote = ledger.trial(groups, number)
-    allowed = aim.is_allowed(local, remote)
-    difference, figure = aim.difference(local, remote), aim.of(local)
-    single = number <= 1
-    number[single & ~allowed] = 0
-    several = np.flatnonzero(~single & (~allowed | aim.is_reached(local, remote)))
+    most: Ints = np.minimum(ledger.movable[groups], ledger.moves_left)
+    local, remote = ledger.trial(groups, most)
+    number: Ints = np.where((most > 1) | aim.has_room(remote), most, 0)
+    several = np.flatnonzero((most > 1) & (~aim.has_room(remote) | aim.is_reached(local, remote)))
     if len(several):
-        number[several] = _restrained(ledger, aim, groups[several], number[several])
-        local, remote = ledger.trial(groups[several], number[several])
-        difference[several], figure[several] = aim.difference(local, remote), aim.of(local)
+        number[several] = _enough(ledger, aim, groups[several], most[several])
+        local, remote = ledger.trial(groups, number)
+    dear = np.flatnonzero((number > 0) & ~aim.is_worth_it(local, remote)) if aim.guarded else several[:0]
+    if len(dear):
+        number[dear] = _worth(ledger, aim, groups[dear], number[dear])
+        local, remote = ledger.trial(groups, number)
+    difference = aim.difference(local, remote)
     here, there = ledger.now()
     smaller = np.abs(difference) < abs(aim.difference(here, there)[0])
     # To bring the two nearer by burdening one alone, and relieving nobody, is no use.
-    return Reports(groups, number, difference, (number > 0) & smaller & (figure < aim.of(here)[0]))
+    return Reports(groups, number, difference, (number > 0) & smaller & (aim.of(local) < aim.of(here)[0]))
 
 
-def _restrained(ledger: Ledger, aim: Balance, groups: Ints, most: Ints) -> Ints:
-    """Return how many of each group may go, where not all may, or fewer are enough."""
-    fine, stop = np.zeros_like(most), most.copy()
-    while True:
-        unsure = np.flatnonzero(stop - fine > 1)
-        if not len(unsure):
-            break
-        middle = (fine[unsure] + stop[unsure]) // 2
-        local, remote = ledger.trial(groups[unsure], middle)
-        stops = ~aim.is_allowed(local, remote) | aim.is_reached(local, remote)
-        stop[unsure] = np.where(stops, middle, stop[unsure])
-        fine[unsure] = np.where(stops, fine[unsure], middle)
+def _enough(ledger: Ledger, aim: Balance, groups: Ints, most: Ints) -> Ints:
+    """Return how many of each group may go, where the other has no room for all, or fewer are enough."""
+
+    def is_over(places: Ints, number: Ints) -> Mask:
+        local, remote = ledger.trial(groups[places], number)
+        return ~aim.has_room(remote) | aim.is_reached(local, remote)
+
+    fine, stop = _halved(np.zeros_like(most), most, is_over)
     local, remote = ledger.trial(groups, stop)
-    fewer = ~aim.is_allowed(local, remote)
+    fewer = ~aim.has_room(remote)
     if aim.may_fall_short:
         above = np.abs(aim.difference(*ledger.trial(groups, fine)))
         fewer |= (fine > 0) & (above <= np.abs(aim.difference(local, remote)))
     return np.where(fewer, fine, stop)
 
 
+def _worth(ledger: Ledger, aim: Balance, groups: Ints, number: Ints) -> Ints:
+    """Return how many of each group may go one after the other, where so many would cost more than they bring.
+
+    What is gained less what it costs rises and then falls with each client, or falls from the first one on, since all
+    figures change evenly; but where not even the first is worth it, nobody goes.
+    """
+
+    def is_over(places: Ints, fewer: Ints) -> Mask:
+        return ~aim.is_worth_it(*ledger.trial(groups[places], fewer))
+
+    one = np.minimum(number, 1)
+    fine, _ = _halved(one, number, is_over)
+    return np.where((number > 1) & ~is_over(np.arange(len(groups)), one), fine, 0)
+
+
+def _halved(fine: Ints, stop: Ints, is_over: Callable[[Ints, Ints], Mask]) -> tuple[Ints, Ints]:
+    """Return the last number of each that is fine, and the next, at which it is over; what is handed in is known."""
+    fine, stop = fine.copy(), stop.copy()
+    while True:
+        unsure = np.flatnonzero(stop - fine > 1)
+        if not len(unsure):
+            return fine, stop
+        middle = (fine[unsure] + stop[unsure]) // 2
+        over = is_over(unsure, middle)
+        stop[unsure] = np.where(over, middle, stop[unsure])
+        fine[unsure] = np.where(over, fine[unsure], middle)
+
+
 def offload(ledger: Ledger, aim: Balance, candidates: Mask | None, by_traffic: bool) -> str:
     """Move groups one after the other by Algorithm 1, and return why it ends.
 
     Without candidates those are that belong to the covering set by then. The group that leaves the smallest difference
-    goes first; or, `by_traffic`, that with the least traffic.
+    goes first, if fewer publications come in when it has gone, and the other has not far more then; or, `by_traffic`,
+    that with the least traffic.
     """
     if aim.is_reached(*ledger.now())[0]:
         return f"nothing to do: {aim.describe(*ledger.now())}"
@@ -97,7 +123,9 @@ def offload(ledger: Ledger, aim: Balance, candidates: Mask | None, by_traffic: b
         if by_traffic:
             place = reports.best([ledger.bytes_s[reports.groups], ledger.added[reports.groups]])
         else:
-            place = reports.best([np.abs(reports.difference), reports.number])
+            is_relief = (reports.number == ledger.subscribers[reports.groups]) & (ledger.reduced[reports.groups] > 0)
+            is_relief &= reports.difference >= -aim.reversible
+            place = reports.best([np.abs(reports.difference), reports.number], is_relief)
         if place is None:
             return why_not(ledger, aim, reports)
         enter(ledger, reports, place)
