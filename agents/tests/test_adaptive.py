@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mqloom.agents.adaptive import AdaptivePie, all_wheres
+from mqloom.agents.adaptive import PATIENCE, AdaptivePie, all_wheres
 from mqloom.agents.detector import Detector
 from mqloom.agents.pie import Pie, PieAsk, PiePublisher, subject_of
 from mqloom.agents.settings import BalanceSettings
@@ -126,21 +126,43 @@ def test_a_bound_of_less_than_a_trigger_is_not_worth_a_first_filter() -> None:
 
 def test_a_smaller_lag_follows_sooner() -> None:
     ours = settled(settings=BalanceSettings(adaptive_lag=0.25))
-    assert ours.check(replace(HALF, input_ratio=0.52), OK, []) is None
+    for _ in range(PATIENCE):
+        assert ours.check(replace(HALF, input_ratio=0.52), OK, []) is None
+    assert [ours.check(replace(HALF, input_ratio=0.53), OK, []) for _ in range(PATIENCE - 1)] == [None] * (PATIENCE - 1)
     assert ours.check(replace(HALF, input_ratio=0.53), OK, []) is not None
     without = settled(settings=BalanceSettings(adaptive_lag=0.0))
     assert without.check(HALF, OK, []) is None
 
 
+def test_a_lag_that_comes_and_goes_changes_no_filter() -> None:
+    ours = settled()
+    for figure in (0.55, 0.55, 0.5) * PATIENCE:
+        assert ours.check(replace(HALF, input_ratio=figure), OK, []) is None
+
+
 def test_a_filter_is_narrowed_only_when_that_keeps_somebody_away() -> None:
     lighter = replace(HALF, input_ratio=0.3)
-    assert settled().check(lighter, OK, []) is None
-    assert settled().check(lighter, OK, [says(0.1), says(0.2), says(0.4), says(0.6)]) is None
-    ours = settled()
+    alone, ours = settled(), settled()
+    for _ in range(PATIENCE):
+        assert alone.check(lighter, OK, []) is None
+        assert alone.check(lighter, OK, [says(0.1), says(0.2), says(0.4), says(0.6)]) is None
+    for _ in range(PATIENCE - 1):
+        assert ours.check(lighter, OK, [says(0.3)]) is None
     wanted = ours.check(lighter, OK, [says(0.3)])
     assert wanted is not None
     assert ours.bounds["input"] == 0.2
     assert wanted.ask is None
+
+
+def test_what_changes_is_about_the_cluster_of_the_head_alone_so_that_what_that_wants_covers_it() -> None:
+    ours = adaptive(clusters=("C1", B1))
+    before = set(ours.wheres)
+    ours.check(HALF, OK, [])
+    head = [Filter.parse(where) for where in all_wheres("local", ("C1",))]
+    changed = set(ours.wheres) - before
+    assert len(changed) == 3
+    assert all(any(each.covers(Filter.parse(where)) for each in head) for where in changed)
+    assert hears(ours.wheres, says(0.9, 0.9, 0.9, cluster="B1"))  # a neighbour that takes us for its head
 
 
 def test_the_overloaded_hear_of_everybody_who_is_ok_at_once() -> None:
@@ -194,14 +216,15 @@ LOADS = st.builds(
 
 @hypothesis_settings(deadline=None)
 @given(st.lists(LOADS, min_size=1, max_size=20), LOADS)
-def test_without_lag_every_partner_of_the_detector_is_heard(history: list[Load], other: Load) -> None:
+def test_without_lag_every_partner_of_the_detector_is_heard_soon(history: list[Load], other: Load) -> None:
     settings = BalanceSettings(adaptive_lag=0.0)
     ours, pie = adaptive(settings), replace(says(0.5), load=other)
     for load in history:
         ours.check(load, OK, [pie])
         ours.published(load)
     load = history[-1]
-    ours.check(load, OVERLOADED if load.utilisation > settings.overload_low else OK, [pie])
+    for _ in range(PATIENCE):
+        ours.check(load, OVERLOADED if load.utilisation > settings.overload_low else OK, [pie])
     if other.utilisation > settings.overload_low:
         return  # would not be OK
     found = Detector("local", settings, random.Random(1), 0.0).detect(load, [pie], 30.0)

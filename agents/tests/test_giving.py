@@ -1,7 +1,9 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
+from mqloom.agents.averages import IDLE
 from mqloom.agents.decisions import Decision
 from mqloom.agents.giving import MOVE_S_MAX, GaveUp, Giving, Ready
 from mqloom.agents.mediation import SessionId
@@ -86,6 +88,17 @@ def test_a_long_sampling_tells_the_rate_and_a_short_one_leaves_it_to_the_meters(
     chosen(giving(asked), X, took_s=took_s)
     assert asked.task is not None
     assert asked.task.profile.input_rate == rate
+
+
+@pytest.mark.parametrize(("rate", "samples"), [(0.1, 50), (12.0, 120), (4_000.0, 250)])
+def test_as_many_are_sampled_as_come_in_a_window_between_two_bounds(rate: float, samples: int) -> None:
+    session = giving(Asked(X))
+    session.decision.own = replace(IDLE, input_rate=rate)
+    reading = session.begin()
+    assert isinstance(reading, Compute)
+    sampling = session.take(Computed(reading.token, reading.function()), ready)
+    assert isinstance(sampling, TakeProfile)
+    assert sampling.samples == samples
 
 
 def test_answers_of_other_sessions_are_dropped() -> None:

@@ -30,6 +30,15 @@ def test_an_estimate_starts_from_the_last_windows() -> None:
     assert abs(estimate.delay_s - 0.01) < 1e-9
 
 
+def test_an_estimate_has_nothing_from_before_rates_jumped() -> None:
+    one = own()
+    for number, rate in enumerate((20.0, 20.0, 30.0, 31.0)):
+        one.sampled(load(20, 0.01, rate), number * WINDOW_S)
+    estimate = one.estimate()
+    assert estimate is not None
+    assert estimate.input_rate == 30.5
+
+
 def test_a_window_without_publications_says_nothing_about_the_delay() -> None:
     one = own()
     one.sampled(load(20, 0.01), 10.0)

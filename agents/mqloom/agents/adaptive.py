@@ -16,8 +16,10 @@ What needs to hear of brokers with more load still does:
   figures where no name is (`balanced`).
 - Who held a PIE gets the one that corrects it, and who widens a filter asks for what it has missed (`pie`).
 
-What stays: a filter lags behind equation 5 by up to a trigger, so a difference of up to two triggers can go unnoticed
-while load rises slowly. `adaptive_lag` makes the lag less, for more changes of filters.
+By the paper's rule a filter lags behind equation 5 by up to a trigger, so that a difference of up to two triggers can
+go unnoticed for ever, if load has risen slowly. So a filter that lags by the share `adaptive_lag` of a trigger is
+widened, too, but only when it has at PATIENCE checks in a row. With the same patience filters are narrowed: where load
+changes all the time, a change that would soon be undone spares less than it costs.
 """
 
 from collections import deque
@@ -34,6 +36,9 @@ from mqloom.core.load import METRICS, BalanceState, Load, Metric
 
 BOUND_MAX: Final = 1.0
 """Equation 5: a bound is between 0 and 1; of delays, in seconds. Who has more is no partner of anybody."""
+
+PATIENCE: Final = 3
+"""Checks in a row at which a change must be worth it, if it can wait."""
 
 DECIMALS: Final = 6
 """Of a bound in a filter."""
@@ -68,6 +73,8 @@ class AdaptivePie:
         self._has_moved = False
         self._history: deque[Load] = deque(maxlen=settings.pie_history)
         self._bounds: dict[Metric, float] = dict.fromkeys(METRICS, 0.0)  # 3.3.4: 0 on bootstrap
+        self._worth: dict[Metric, int] = dict.fromkeys(METRICS, 0)
+        """At how many checks in a row another bound would have been worth it."""
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -84,13 +91,17 @@ class AdaptivePie:
         """The filters as they stand."""
         if not self._settings.adaptive_pie:
             return all_wheres(self._level, self._clusters)
-        everybody, asks = all_wheres(self._level, self._clusters)
+        # Of a cluster that is called after us there is our neighbour alone, if that is an edge too: it is heard in any
+        # case. So what changes below is about the cluster of our head, which wants all of it, and covers it.
+        wide = [each for each in self._clusters if each != self._gateway or each == self._clusters[0]]
+        everybody, asks = all_wheres(self._level, wide)
         lighter = (
             f"{everybody} AND {ATTRIBUTES[metric]} < {literal_text(bound)}"
             for metric, bound in self._bounds.items()
             if bound > 0  # nobody has less than nothing
         )
-        return (asks, f"{everybody} AND overload = TRUE", *lighter)
+        neighbour = all_wheres(self._level, [self._gateway]) if len(wide) < len(self._clusters) else ()
+        return (asks, f"{everybody} AND overload = TRUE", *neighbour, *lighter)
 
     def published(self, load: Load) -> None:
         """Remember what was published; the deviation of equation 5 is of that."""
@@ -121,7 +132,7 @@ class AdaptivePie:
             if not (moved or (is_forced and current < new) or self._is_worth_it(metric, current, new, others)):
                 continue
             changed = changed or new != current
-            self._bounds[metric] = new
+            self._bounds[metric], self._worth[metric] = new, 0
             heard_below = 0.0 if moved else current  # of brokers of another cluster nothing was heard
             if new > heard_below:
                 widened.append((metric, heard_below, new))
@@ -138,11 +149,15 @@ class AdaptivePie:
         return trigger * self._settings.delay_factor_s if metric == "match" else trigger
 
     def _is_worth_it(self, metric: Metric, current: float, new: float, others: Sequence[Pie]) -> bool:
-        """The validity check of 3.3.4."""
+        """The validity check of 3.3.4: by a trigger too little at once, all else with patience."""
+        if new - current >= self._trigger(metric):
+            return True
         if new > current:
-            return new - current >= self._trigger(metric) * self._settings.adaptive_lag
-        # Less: only if it keeps away the PIE of somebody whom we hear.
-        return any(new < other.load.of(metric) < current for other in others)
+            is_worth_it = new - current >= self._trigger(metric) * self._settings.adaptive_lag
+        else:  # only if it keeps away the PIE of somebody whom we hear
+            is_worth_it = any(new < other.load.of(metric) < current for other in others)
+        self._worth[metric] = self._worth[metric] + 1 if is_worth_it else 0
+        return self._worth[metric] >= PATIENCE
 
     def _ask(self, widened: Sequence[tuple[Metric, float, float]]) -> PieAsk | None:
         if not widened:

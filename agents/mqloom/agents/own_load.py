@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mqloom.agents.averages import mean_load
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of
-from mqloom.core.load import Load
+from mqloom.core.load import METRICS, Load, Metric, difference
 
 RECENT_WINDOWS: Final = 3
 """Windows of the meters whose mean an estimate starts from."""
@@ -23,7 +23,7 @@ class OwnLoad:
     """The windows of one broker's meters."""
 
     def __init__(self, settings: BalanceSettings) -> None:
-        self._window_s = settings.window_s
+        self._settings = settings
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
         self._delays = DelayBuckets()
         self._subscriptions = 0
@@ -41,7 +41,7 @@ class OwnLoad:
     def changed(self, now: float) -> None:
         """Clients have come or gone: what was measured is no longer so, nor what a window has of before and after."""
         self._recent.clear()
-        self._counts_from = now + self._window_s
+        self._counts_from = now + self._settings.window_s
 
     @property
     def since_change(self) -> Load | None:
@@ -50,14 +50,29 @@ class OwnLoad:
 
     def estimate(self) -> BrokerEstimate | None:
         """Return what we tell of ourselves in a session, and predict from; None: nothing was measured yet."""
-        load = mean_load(self._recent) if self._recent else self.last
+        recent = self._since_jump()
+        load = mean_load(recent) if recent else self.last
         if load is None:
             return None
         model = self._delays.model() or DelayModel(0.0, 0.0)
         # A window without a publication has no delay. Where there were none at all, what was learnt before holds.
-        delays = [each.delay_s for each in self._recent or (load,) if each.input_rate > 0]
+        delays = [each.delay_s for each in recent or (load,) if each.input_rate > 0]
         delay_s = fmean(delays) if delays else model.at(load.subscriptions)
         return estimate_of(replace(load, delay_s=delay_s), model)
+
+    def _since_jump(self) -> list[Load]:
+        """Return the last windows, none from before a jump by as much as begins a session: rates have changed then."""
+        found: list[Load] = []
+        for load in reversed(self._recent):
+            if found and any(abs(self._difference(metric, found[0], load)) > 1 for metric in METRICS):
+                break
+            found.append(load)
+        return found[::-1]
+
+    def _difference(self, metric: Metric, one: Load, other: Load) -> float:
+        """Return how far two loads are apart, in triggers."""
+        apart = difference(metric, one.of(metric), other.of(metric), self._settings.delay_factor_s)
+        return apart / self._settings.trigger("local", metric)
 
     def _learn(self, load: Load) -> None:
         """Learn what a publication costs (4.2), from a window in which the number of subscriptions was about the same.

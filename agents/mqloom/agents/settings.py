@@ -62,10 +62,12 @@ class BalanceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     balance: Share = 0.005
 
     # Beyond the paper.
+    press_samples_max: Annotated[int, Meta(ge=1, le=100_000)] = 250
+    """Where more than `press_samples` come in a window of the meters, as many as that are sampled, but no more."""
     adaptive_pie: bool = True
     """Whether only PIE of brokers with less load is asked for (3.3.4)."""
-    adaptive_lag: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """By which share of a trigger what is asked for may lag behind equation 5; 1 as in the paper."""
+    adaptive_lag: Annotated[float, Meta(ge=0, le=1)] = 0.25
+    """By which share of a trigger what is asked for may lag behind equation 5 for long; 1 as in the paper."""
     offload: OffloadName | dict[Metric, OffloadName] = field(default_factory=_each_by_its_own)
     """Who chooses whom to move, by what has to become less; one name: for everything."""
     role: Literal["", "edge", "head"] = ""

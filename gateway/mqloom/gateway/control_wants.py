@@ -241,8 +241,9 @@ class ControlWants:
             if wanted.told.get(neighbour) == told:
                 continue
             wanted.told[neighbour] = told
+            _, wheres, distance, hops_max = told
             self._journal.counters.add("wants_sent")
-            self._outbox.post(neighbour, [Want(origin, *wanted.version, agent, *told[1:])])
+            self._outbox.post(neighbour, [Want(origin, *wanted.version, agent, wheres, distance, hops_max)])
 
     def _worth_telling(
         self, agent: str, origin: GatewayId, wanted: Wanted, neighbours: list[GatewayId], distance: int

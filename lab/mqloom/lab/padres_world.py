@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from mqloom.agents.mediation import decode
+from mqloom.agents.pie import Pie
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import Load
 from mqloom.core.messages import Control, Want
@@ -107,4 +109,9 @@ class PadresWorld:
 def _kind(message: Control | Want) -> str:
     if isinstance(message, Want):
         return "PIE subscriptions"
-    return "PIE" if str(message.subject.get("class", "")).endswith("_PIE") else "coordination"
+    about = str(message.subject.get("class", ""))
+    if about.endswith("_ASK"):
+        return "PIE asks"
+    # A head answers for its edges with PIE that is for one alone.
+    is_pie = about.endswith("_PIE") or isinstance(decode(message.body), Pie)
+    return "PIE" if is_pie else "coordination"

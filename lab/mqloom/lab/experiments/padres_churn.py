@@ -16,14 +16,20 @@ from typing import Final
 from mqloom.lab.experiment import Experiment, Panel, Picture, Report, Row, Tell, at_most, exactly
 from mqloom.lab.padres_ledger import PERIOD_S
 from mqloom.lab.padres_outcome import Outcome
-from mqloom.lab.padres_play import play
-from mqloom.lab.padres_setups import HOMOGENEOUS
-from mqloom.lab.padres_workload import churn
+from mqloom.lab.padres_plays import Play, play_all, whole
+from mqloom.lab.padres_setups import HOMOGENEOUS, Setup
+from mqloom.lab.padres_workload import Stay, churn
 
 PER_MIN: Final = 60
 STAY_S: Final = (420.0, 840.0)
+PATTERNS: Final = ("grouped", "individual")
 FULL: Final = replace(HOMOGENEOUS, change_at=None, length_s=6_000.0)
 QUICK: Final = replace(HOMOGENEOUS, change_at=None, length_s=1_800.0)
+
+
+def stays(setup: Setup, seed: int, pattern: str) -> list[Stay]:
+    """Return who joins where and when, by one of the two patterns."""
+    return churn(setup, seed, per_min=PER_MIN, stay_s=STAY_S, is_grouped=pattern == "grouped")
 
 
 def run(seed: int, quick: bool, tell: Tell) -> Report:
@@ -31,13 +37,8 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     setup = QUICK if quick else FULL
     rows: list[Row] = []
     panels: list[Panel] = []
-    for done, name in enumerate(("grouped", "individual")):
-
-        def told(share: float, text: str, done: int = done, name: str = name) -> None:
-            tell((done + share) / 2, f"{name}: {text}")
-
-        stays = churn(setup, seed, per_min=PER_MIN, stay_s=STAY_S, is_grouped=name == "grouped")
-        outcome = play(setup, seed, told, stays=stays)
+    plays = [Play(name, setup, seed, stays=stays(setup, seed, name)) for name in PATTERNS]
+    for name, outcome in zip(PATTERNS, play_all(plays, tell, whole), strict=True):
         rows += _rows(name, outcome)
         panels.append(Panel(f"{name}: output utilisation", outcome.curves("output")))
         panels.append(Panel(f"{name}: delivery delay, s", (outcome.delay_curve(),)))

@@ -26,7 +26,7 @@ from mqloom.core.load import METRICS, Load, Metric
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most
 from mqloom.lab.experiments import padres_local
 from mqloom.lab.padres_outcome import DELAY_FACTOR_S, SETTLE_S, Outcome, Session
-from mqloom.lab.padres_play import play
+from mqloom.lab.padres_plays import Play, play_all, whole
 from mqloom.lab.padres_setups import BENT_LAW, SIMULATION, SIMULATION_LAW, DelayLaw, Setup
 
 WINDOWS: Final = 3
@@ -57,12 +57,8 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     bent = replace(linear, law=_bent(linear))
     rows: list[Row] = []
     panels: list[Panel] = []
-    for done, (name, setup) in enumerate((("linear", linear), ("bent", bent))):
-
-        def told(share: float, text: str, done: int = done, name: str = name) -> None:
-            tell((done + share) / 2, f"{name}: {text}")
-
-        outcome = play(setup, seed, told)
+    plays = [Play("linear", linear, seed), Play("bent", bent, seed)]
+    for (name, *_), outcome in zip(plays, play_all(plays, tell, whole), strict=True):
         compared = compare(outcome)
         targets = QUICK_TARGETS if quick else TARGETS
         rows += _rows(name, outcome, compared, targets if name == "linear" else None)

@@ -23,7 +23,7 @@ from typing import Final
 from mqloom.core.ids import GatewayId
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_least, at_most, exactly
 from mqloom.lab.padres_outcome import METRICS, SETTLE_S, WINDOW_S, Outcome
-from mqloom.lab.padres_play import play
+from mqloom.lab.padres_plays import Play, play_all, whole
 from mqloom.lab.padres_setups import CHAIN, BrokerSetup, Setup
 
 TRIGGER: Final = 0.15
@@ -37,11 +37,11 @@ QUICK: Final = replace(CHAIN, change_at=4_000.0, length_s=6_000.0)
 
 def run(seed: int, quick: bool, tell: Tell) -> Report:
     """Run it."""
-    setup, share = (QUICK, 1.0) if quick else (CHAIN, 0.5)
-    outcome = play(setup, seed, lambda done, text: tell(done * share, text))
-    rows = _rows(outcome, QUICK_QUIET_S if quick else QUIET_S, is_quick=quick)
+    setups = [QUICK] if quick else [CHAIN, *map(chain, COUNTS)]
+    outcome, *others = play_all([Play(setup.name, setup, seed) for setup in setups], tell, whole)
+    rows = _rows(outcome, QUICK_QUIET_S if quick else QUIET_S)
     if not quick:
-        rows += _scaling(seed, lambda done, text: tell(0.5 + done / 2, text))
+        rows += _scaling(others)
     panels = (
         Panel("output utilisation", _cluster_curves(outcome, "output")),
         Panel("input utilisation", _cluster_curves(outcome, "input")),
@@ -50,7 +50,7 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     return Report(rows=tuple(rows), picture=Picture(x_label="seconds", panels=panels))
 
 
-def _rows(outcome: Outcome, quiet_s: float, *, is_quick: bool) -> list[Row]:
+def _rows(outcome: Outcome, quiet_s: float) -> list[Row]:
     setup = outcome.setup
     change, end = setup.change_at or setup.length_s, setup.length_s
     farthest = setup.clusters[setup.heads[-1]]
@@ -121,14 +121,9 @@ def chain(clusters: int) -> Setup:
     )
 
 
-def _scaling(seed: int, tell: Tell) -> list[Row]:
+def _scaling(outcomes: list[Outcome]) -> list[Row]:
     delays: dict[int, float] = {}
-    for done, clusters in enumerate(COUNTS):
-
-        def told(share: float, text: str, done: int = done, clusters: int = clusters) -> None:
-            tell((done + share) / len(COUNTS), f"{clusters} clusters: {text}")
-
-        outcome = play(chain(clusters), seed, told)
+    for clusters, outcome in zip(COUNTS, outcomes, strict=True):
         end = outcome.setup.length_s
         delays[clusters] = outcome.ledger.mean_delay_s(end - 1_000, end)
     rows = [Row(name=f"{count} clusters: delivery delay", ours=delay, unit="s") for count, delay in delays.items()]

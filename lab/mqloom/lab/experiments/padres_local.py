@@ -26,8 +26,8 @@ from typing import Final
 
 from mqloom.lab.experiment import Experiment, Panel, Picture, Report, Row, Tell, at_least, exactly
 from mqloom.lab.padres_outcome import METRICS, SETTLE_S, WINDOW_S, Outcome
-from mqloom.lab.padres_play import play
-from mqloom.lab.padres_setups import HETEROGENEOUS, HOMOGENEOUS, SIMULATION, Setup
+from mqloom.lab.padres_plays import Play, play_all, whole
+from mqloom.lab.padres_setups import HETEROGENEOUS, HOMOGENEOUS, SIMULATION
 
 QUICK: Final = replace(SIMULATION, change_at=2_300.0, length_s=3_800.0)
 QUIET_S, QUICK_QUIET_S = 1_000.0, 300.0
@@ -41,12 +41,8 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     setups = (QUICK,) if quick else (SIMULATION, HETEROGENEOUS, HOMOGENEOUS)
     rows: list[Row] = []
     pictured: list[Panel] = []
-    for done, setup in enumerate(setups):
-
-        def told(share: float, text: str, done: int = done, setup: Setup = setup) -> None:
-            tell((done + share) / len(setups), f"{setup.name}: {text}")
-
-        outcome = play(setup, seed, told)
+    outcomes = play_all([Play(setup.name, setup, seed) for setup in setups], tell, whole)
+    for done, outcome in enumerate(outcomes):
         rows += local_rows(outcome, QUICK_QUIET_S if quick else QUIET_S)
         pictured += _panels(outcome, is_first=not done)
     return Report(rows=tuple(rows), picture=Picture(x_label="seconds", panels=tuple(pictured)))

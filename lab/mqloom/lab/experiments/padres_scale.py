@@ -18,12 +18,13 @@ from typing import Final
 from mqloom.core.ids import GatewayId
 from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_least, at_most, exactly
 from mqloom.lab.padres_outcome import Outcome
-from mqloom.lab.padres_play import play
+from mqloom.lab.padres_plays import Play, play_all, whole
 from mqloom.lab.padres_setups import B0, SIMULATED, SIMULATION, BrokerSetup, Setup
 
 EDGE: Final = BrokerSetup.of(500, 64, 4)
 COUNTS: Final = tuple(range(2, 11))
 QUICK_COUNTS: Final = (2, 5, 8)
+LENGTH_S, QUICK_S = 3_000.0, 2_000.0
 ENOUGH: Final = 5
 """Past so many edges the paper sees no gain in delay."""
 
@@ -32,24 +33,16 @@ def star(edges: int) -> Setup:
     """Return a cluster of so many equal edges."""
     names = tuple(GatewayId(f"B{number}") for number in range(1, edges + 1))
     brokers = {B0: SIMULATED[B0], **dict.fromkeys(names, EDGE)}
-    setup = replace(SIMULATION, brokers=brokers, clusters={B0: names}, change_at=None, length_s=3_000.0)
+    setup = replace(SIMULATION, brokers=brokers, clusters={B0: names}, change_at=None, length_s=LENGTH_S)
     return replace(setup, name=f"{edges} edges", draws="edges", join_at=names[0])
 
 
 def run(seed: int, quick: bool, tell: Tell) -> Report:
     """Run it."""
     counts = QUICK_COUNTS if quick else COUNTS
-    found: dict[int, Outcome] = {}
-    for done, edges in enumerate(counts):
-
-        def told(share: float, text: str, done: int = done, edges: int = edges) -> None:
-            tell((done + share) / len(counts), f"{edges} edges: {text}")
-
-        setup = star(edges)
-        if quick:
-            setup = replace(setup, length_s=2_000.0)
-        found[edges] = play(setup, seed, told)
-    return _report(found)
+    setups = [replace(star(edges), length_s=QUICK_S if quick else LENGTH_S) for edges in counts]
+    outcomes = play_all([Play(setup.name, setup, seed) for setup in setups], tell, whole)
+    return _report(dict(zip(counts, outcomes, strict=True)))
 
 
 def _report(found: dict[int, Outcome]) -> Report:

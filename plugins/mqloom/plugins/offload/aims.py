@@ -67,7 +67,8 @@ class Balance:
 
     def has_room(self, remote: Outlook) -> Mask:
         """Tell where no resource of the accepting broker passes the lower overload threshold."""
-        return remote.utilisation <= self.bounds.overload
+        room: Mask = remote.utilisation <= self.bounds.overload
+        return room
 
     def is_worth_it(self, local: Outlook, remote: Outlook) -> Mask:
         """Tell where guarded metrics have not got worse than what was gained is worth."""
@@ -76,7 +77,8 @@ class Balance:
         worse: Floats = np.zeros(1)
         for metric in self.guarded:
             worse = worse + np.maximum(0.0, self._beyond(metric, local, remote) - self._beyond(metric, *self.start))
-        return worse <= PRICE * np.maximum(0.0, gained)
+        worth: Mask = worse <= PRICE * np.maximum(0.0, gained)
+        return worth
 
     def _beyond(self, metric: Metric, local: Outlook, remote: Outlook) -> Floats:
         """Return by how much more than it may the accepting broker has of another metric than the offloading one."""
