@@ -18,11 +18,11 @@ from mqloom.spark_analytics.spool import SpoolWriter
 PROGRAM = """
 import json, sys
 from pyspark.sql import functions as f
-from mqloom.spark_analytics.sessions import session
+from mqloom.spark_analytics.sessions import SMALL, session
 from mqloom.spark_analytics.tables import tables
 
 master, place, where, scratch = sys.argv[1:]
-with session(master, {"spark.sql.shuffle.partitions": "2"}) as spark:
+with session(master, SMALL) as spark:
     source = spark.read.format("mqloom").option(place, where).option("partition_records", 5_000)
     executors = source.load().select(f.spark_partition_id().alias("task")).distinct().count()
     kinds = source.load().groupBy("kind").agg(f.count("*"), f.sum("position")).orderBy("kind").collect()
@@ -54,13 +54,13 @@ def fill(folder: Path, batches: int) -> None:
 def ask(folder: Path, *arguments: str) -> dict[str, Any]:
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=200, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr.decode()[-5_000:]
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_cluster_reads_from_the_collector_what_this_machine_reads_from_the_files(tmp_path: Path) -> None:
     java_or_skip()
     spool, scratch = tmp_path / "spool", tmp_path / "scratch"

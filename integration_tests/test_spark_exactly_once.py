@@ -38,10 +38,10 @@ KEEP_BYTES = 2_000_000
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from mqloom.spark_analytics.sessions import start
+from mqloom.spark_analytics.sessions import SMALL, start
 
 endpoint, folder, once = sys.argv[1], Path(sys.argv[2]), sys.argv[3] == "once"
-spark = start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+spark = start("local[2]", SMALL)
 source = spark.readStream.format("mqloom").option("endpoint", endpoint)
 source = source.option("max_records", 4_000).option("partition_records", 1_500)
 

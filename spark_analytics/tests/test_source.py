@@ -29,7 +29,7 @@ from mqloom.core.telemetry import (
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.java import JavaError, find_java
 from mqloom.spark_analytics.segments import Gap
-from mqloom.spark_analytics.sessions import start
+from mqloom.spark_analytics.sessions import SMALL, start
 from mqloom.spark_analytics.spool import SpoolReader, SpoolWriter, segments_of
 from mqloom.spark_analytics.tables import tables
 
@@ -46,7 +46,7 @@ def spark() -> SparkSession:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    return start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    return start("local[2]", SMALL)
 
 
 def record(number: int) -> Record:

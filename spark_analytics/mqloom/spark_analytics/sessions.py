@@ -12,6 +12,14 @@ from mqloom.spark_analytics.java import find_java
 
 LOCAL: Final = "local[*]"
 
+SMALL: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Settings for a few thousand records, as in tests: Java and Spark spend no time on making queries fast."""
+
 MEMORY_SHARE: Final = 4
 """On this machine Spark gets one part in so many of the memory."""
 
