@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.plotting import check_plot
-from mqloom.lab import command_bench_federation, command_bench_migration, command_bench_telemetry
+from mqloom.lab import command_bench_federation, command_bench_migration, command_bench_spark, command_bench_telemetry
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
 from mqloom.lab.bench_view import as_json, view
@@ -62,6 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description=command_bench_migration.__doc__,
     )
     command_bench_migration.configure(migration)
+    spark = benches.add_parser(
+        "spark",
+        help="Spark on telemetry: the report, a query beside DuckDB and pandas, and a stream",
+        description=command_bench_spark.__doc__,
+    )
+    command_bench_spark.configure(spark)
     telemetry = benches.add_parser(
         "telemetry",
         help="what telemetry costs gateways at full load, and how fast the collector takes it in",
@@ -76,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         return command_bench_federation.run(arguments)
     if arguments.bench == "migration":
         return command_bench_migration.run(arguments)
+    if arguments.bench == "spark":
+        return command_bench_spark.run(arguments)
     if arguments.bench == "telemetry":
         return command_bench_telemetry.run(arguments)
     from mqloom.plugins.content import Engine  # noqa: PLC0415 - `--help` need not load it
