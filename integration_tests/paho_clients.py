@@ -87,6 +87,7 @@ class Publisher(threading.Thread):
         client.loop_stop()
 
     def stop(self) -> None:
-        """Return when it has ended."""
+        """Return when it has ended, if it began."""
         self._ended.set()
-        self.join(ACKNOWLEDGE_S_MAX)
+        if self.is_alive():
+            self.join(ACKNOWLEDGE_S_MAX)

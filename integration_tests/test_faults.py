@@ -43,6 +43,7 @@ class Federation:
         self.near = commands.subscriber(self.brokers[WEST].port, "stocks/#", "", "--client", "near")
         self.far = commands.subscriber(self.brokers[EAST].port, "stocks/#", "", "--client", "far")
         self.publisher = Publisher(self.brokers[WEST].port)
+        commands.at_the_end(self.publisher.stop)  # else it publishes in the next test, where a broker is shared
         self.publisher.start()
         wait_until(lambda: self.publisher.acknowledged > 50, "publications before the fault")
 
