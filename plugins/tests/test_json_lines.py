@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import Record, RefusalRecord, ServiceRecord
 from mqloom.gateway.interfaces import CounterRecord
 from mqloom.gateway.manager import LoadedPlugin, Manager
 from mqloom.plugins import json_lines
@@ -29,6 +30,23 @@ def test_each_record_is_a_line_of_json(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [
         {"gateway": "north", "at": at, "counters": {"publications_in": 3, "duplicates": 1}} for at in (1.5, 2.5)
+    ]
+
+
+def test_typed_records_are_lines_of_their_own_with_kind_and_fields(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "north.jsonl"
+    sinks = manager(records_file=str(tmp_path / "new" / "{gateway}.jsonl"))
+
+    def fail(plugin: str, hook: str, error: Exception) -> None:
+        raise error
+
+    records: list[Record] = [ServiceRecord(1.5, 7, 0.25, 3), RefusalRecord(2.5, "frames_refused", "key", 4)]
+    sinks.telemetry(GatewayId("north"), records, fail)
+    sinks.telemetry(GatewayId("north"), [], fail)
+    record(sinks)
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"gateway": "north", "kind": "service", "at": 1.5, "subscriptions": 7, "service_s": 0.25, "publications": 3},
+        {"gateway": "north", "kind": "refusal", "at": 2.5, "counter": "frames_refused", "reason": "key", "amount": 4},
     ]
 
 
