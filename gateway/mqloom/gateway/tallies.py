@@ -64,30 +64,31 @@ class Tally:
         """Publications from one side went to these subscriptions of our own clients, and over these links."""
         if not self._is_on:
             return
-        links, unwanted = self._links, 0
-        for publication, (here, hops) in zip(publications, split, strict=True):
-            is_pure = source is not None and not here
-            unwanted += is_pure
+        links, skipped, wanted, is_passing = self._links, self._skipped, 0, source is not None
+        for publication, (here, hops) in zip(publications, split, strict=True):  # some tenths of a microsecond for each
             if here:
-                self._seen += 1
-                self._skipped += 1
-                if self._skipped >= self._stride:
-                    self._sample(publication, here)
+                wanted += 1
+                skipped += 1
+                if skipped >= self._stride:
+                    self._sample(publication, here, skipped)
+                    skipped = 0
             for hop in hops:
                 link = links.get(hop)
                 if link is None:
                     link = links[hop] = LinkTally()
                 link.sent += 1
-                link.pure_forwards += is_pure
                 link.sent_bytes += len(publication.payload) + len(publication.topic)
+                if is_passing and not here:
+                    link.pure_forwards += 1
+        self._skipped = skipped
+        self._seen += wanted
         if source is not None:
             link = links.setdefault(source, LinkTally())
             link.received += len(publications)
-            link.received_unwanted += unwanted
+            link.received_unwanted += len(publications) - wanted
 
-    def _sample(self, publication: Publication, here: Collection[SubscriptionKey]) -> None:
-        self._routes.groups.matched(here, len(publication.payload), self._skipped)
-        self._skipped = 0
+    def _sample(self, publication: Publication, here: Collection[SubscriptionKey], weight: int) -> None:
+        self._routes.groups.matched(here, len(publication.payload), weight)
         self._samples += 1
         if self._samples % SAMPLES_MAX == 0:
             self._stride *= 2
