@@ -97,6 +97,41 @@ def test_when_the_disk_refuses_nobody_is_answered_and_the_same_batch_is_taken_ag
     assert len(rows(tmp_path)) == 3
 
 
+def test_what_a_collector_had_not_committed_when_it_died_is_not_overtaken_by_what_follows(tmp_path: Path) -> None:
+    box, collector = outbox(1), Collector[str](SpoolWriter(tmp_path))
+    first = batch(box, 3)
+    collector.received("peer", first)
+    collector = Collector(SpoolWriter(tmp_path))
+    second = batch(box, 2)
+    collector.received("peer", second)
+    assert collector.commit() == [("peer", Kept(NORTH, 1, 0))]
+    assert collector.counts["early"] == 2
+    for data in (first, second):
+        collector.received("peer", data)
+    assert collector.commit() == [("peer", Kept(NORTH, 1, 5))]
+    assert rows(tmp_path) == [(1, number) for number in range(1, 6)]
+
+
+def test_a_collector_that_has_nothing_of_what_another_confirmed_gets_what_follows(tmp_path: Path) -> None:
+    box, one, other = (
+        outbox(1),
+        Collector[str](SpoolWriter(tmp_path / "1")),
+        Collector[str](SpoolWriter(tmp_path / "2")),
+    )
+    one.received("peer", batch(box, 3))
+    for _, kept in one.commit():
+        box.confirmed(kept)
+    other.received("peer", batch(box, 2))
+    for _, kept in other.commit():
+        box.confirmed(kept)
+    for data in box.due(0.0):
+        other.received("peer", data)
+    for _, kept in other.commit():
+        box.confirmed(kept)
+    assert rows(tmp_path / "2") == [(1, 4), (1, 5)]
+    assert box.held_bytes == 0
+
+
 class Traffic:
     """A gateway, the collector, and what is between them; each can fail."""
 
@@ -156,7 +191,7 @@ class Traffic:
 STEPS = ["offer", "offer", "send", "lose", "deliver", "commit", "kill", "restart"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(STEPS), max_size=80))
 def test_the_spool_has_what_was_emitted_but_for_what_was_told_as_dropped(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

@@ -175,6 +175,8 @@ class BatchHeader(Struct, frozen=True, array_like=True, gc=False):
     first: Number
     """The number of its first record; a gateway counts from 1 at each start."""
     count: Annotated[int, Meta(ge=1, le=BATCH_RECORDS_MAX)]
+    after: Number = 0
+    """The last number of the batch before it: whoever does not have that one must not take this one."""
 
 
 class Batch(Struct, frozen=True, array_like=True, gc=False):
@@ -202,7 +204,12 @@ def encode_batch(header: BatchHeader, records: list[bytes]) -> bytes:
     assert header.count == len(records)
     count = len(records)
     head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")  # a msgpack array of so many
-    return _encoder.encode(Batch(header, Raw(b"".join([head, *records]))))
+    return encode_batch_of(header, Raw(b"".join([head, *records])))
+
+
+def encode_batch_of(header: BatchHeader, body: Raw) -> bytes:
+    """Return a batch whose records are encoded together already."""
+    return _encoder.encode(Batch(header, body))
 
 
 def decode_batch(data: bytes) -> Batch:

@@ -2,8 +2,11 @@
 
 Records get consecutive numbers and are gathered into batches. A batch is kept until the collector says that it is on
 its disk, and is sent again after a while, or when the connection was lost: so nothing is lost when the collector dies,
-and it drops what it has already. When all that may be kept is kept, new records are dropped. Their numbers are used up,
-so that everybody sees a gap; and as soon as there is room a DroppedRecord says how large it was.
+and it drops what it has already. Each batch names the one before it, and the collector takes none before that: what was
+under way when it died would else be overtaken.
+
+When all that may be kept is kept, new records are dropped. Their numbers are used up, so that everybody sees a gap; and
+as soon as there is room a DroppedRecord says how large it was.
 """
 
 from collections import deque
@@ -23,7 +26,9 @@ from mqloom.core.telemetry import (
     BatchHeader,
     DroppedRecord,
     Record,
+    decode_batch,
     encode_batch,
+    encode_batch_of,
     encode_record,
 )
 
@@ -88,6 +93,7 @@ class TelemetryOutbox:
         self._open_bytes = 0
         self._open_since = 0.0
         self._batches: deque[_Waiting] = deque()
+        self._last_closed = 0
         self._batch_bytes = 0
         self._gap: tuple[int, int] | None = None  # first number and amount of what was dropped and not yet told
         self.dropped = 0
@@ -145,9 +151,10 @@ class TelemetryOutbox:
         if not self._open:
             return
         first = self._next - len(self._open)
-        header = BatchHeader(VERSION, self._gateway, self._epoch, first, len(self._open))
+        header = BatchHeader(VERSION, self._gateway, self._epoch, first, len(self._open), self._last_closed)
         data = encode_batch(header, self._open)
-        self._batches.append(_Waiting(self._next - 1, data))
+        self._last_closed = self._next - 1
+        self._batches.append(_Waiting(self._last_closed, data))
         self._batch_bytes += len(data)
         self._open, self._open_bytes = [], 0
 
@@ -182,6 +189,18 @@ class TelemetryOutbox:
             batch = self._batches.popleft()
             self._batch_bytes -= len(batch.data)
             self.kept = batch.last
+        if self._batches and answer.upto < self.kept:
+            self._begin_again(answer.upto)
+
+    def _begin_again(self, after: int) -> None:
+        """The collector has less than it had confirmed: it is another one, or was restored. Go on from what it has."""
+        oldest = self._batches[0]
+        batch = decode_batch(oldest.data)
+        if batch.header.after > after:
+            self._batch_bytes -= len(oldest.data)
+            oldest.data = encode_batch_of(msgspec.structs.replace(batch.header, after=after), batch.body)
+            oldest.sent_at = None
+            self._batch_bytes += len(oldest.data)
 
     def lost(self) -> None:
         """The connection was lost: send again what was not answered."""

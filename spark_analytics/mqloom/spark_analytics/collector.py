@@ -3,6 +3,9 @@
 A gateway sends batches again until they are answered, so a batch may come twice: of each start of a gateway (its epoch)
 the spool knows the last number that it has, and what is not beyond it is answered and dropped. A gateway that has been
 started again counts from 1, in a larger epoch. What an earlier start still sends after that is dropped too.
+
+A batch is taken only after the one before it: when a collector dies, what it had not committed must come again before
+what follows, or the answer to that would stand for both.
 """
 
 from collections import Counter
@@ -64,6 +67,10 @@ class Collector(Generic[Peer]):
         elif header.epoch == epoch and header.first <= last:
             self.counts["refused"] += 1
             raise TelemetryError(f"of {header.gateway}: records {header.first} to {upto}, of which some are here")
+        elif header.after > (last if header.epoch == epoch else 0):
+            self.counts["early"] += header.count  # the one before it was lost, perhaps with our own predecessor
+            self._answer(peer, header, last if header.epoch == epoch else 0)
+            return
         else:
             self.counts["records"] += header.count
             self.counts["bytes"] += len(data)
