@@ -80,3 +80,4 @@ def test_the_image_runs_a_gateway_as_the_owner_of_its_keys_and_it_reloads_and_en
         assert container.wait()["StatusCode"] == 0
     finally:
         container.remove(force=True)
+        docker.images.remove(TAG)
