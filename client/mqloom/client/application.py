@@ -33,7 +33,31 @@ Tidings = Tell | Note | Unserved | Migrated | Stayed
 """What is for the application."""
 
 
-class Application(Movable, Protocol):
+class Told(Protocol):
+    """Whoever is told what has become of subscriptions and moves."""
+
+    def tell_established(self, wish: Wish, *, partly: bool) -> None:
+        """Call on_established."""
+        ...
+
+    def tell_refused(self, wish: Wish, problem: str) -> None:
+        """Call on_refused."""
+        ...
+
+    def tell_migrated(self, source: str, to: str) -> None:
+        """Call on_migrated."""
+        ...
+
+    def pretend_suback(self, mid: int, codes: list[int]) -> None:
+        """Call on_subscribe."""
+        ...
+
+    def pretend_unsuback(self, mid: int, count: int) -> None:
+        """Call on_unsubscribe."""
+        ...
+
+
+class Application(Movable, Told, Protocol):
     """The client around this: paho's, with what the application set."""
 
     def publish_ours(self, effect: Publish) -> bool:
@@ -54,26 +78,6 @@ class Application(Movable, Protocol):
 
     def acknowledge(self, packet: int) -> MQTTErrorCode:
         """Tell the broker that a message of QoS 1 has arrived."""
-        ...
-
-    def tell_established(self, wish: Wish, *, partly: bool) -> None:
-        """Call on_established."""
-        ...
-
-    def tell_refused(self, wish: Wish, problem: str) -> None:
-        """Call on_refused."""
-        ...
-
-    def tell_migrated(self, source: str, to: str) -> None:
-        """Call on_migrated."""
-        ...
-
-    def pretend_suback(self, mid: int, codes: list[int]) -> None:
-        """Call on_subscribe."""
-        ...
-
-    def pretend_unsuback(self, mid: int, count: int) -> None:
-        """Call on_unsubscribe."""
         ...
 
     @property

@@ -22,6 +22,9 @@ from mqloom.client.wired import Address
 
 logger: Final = logging.getLogger("mqloom.client")
 
+THREAD_NAME: Final = "mqloom-leave"
+"""Of the threads that leave brokers."""
+
 HELD_AGAIN_S: Final = 0.02
 """How often it is looked whether the application has taken all."""
 
@@ -76,7 +79,7 @@ class Farewells:
             if parting.forgotten is not None and forget_session(address, identity, FORGET_S, is_called_off, words):
                 parting.forgotten()
 
-        thread = threading.Thread(target=leave, name="mqloom-leave", daemon=True)
+        thread = threading.Thread(target=leave, name=THREAD_NAME, daemon=True)
         self._under_way = [each for each in self._under_way if each.thread.is_alive()]
         self._under_way.append(_Farewell((address.host, address.port), thread, is_called_off))
         thread.start()
@@ -126,7 +129,15 @@ def forget_at_the_end(address: Address, identity: Identity, is_gone: Callable[[]
             time.sleep(0.005)
         forget_session(address, identity, CONNECT_S, threading.Event())
 
-    threading.Thread(target=forget, name="mqloom-leave").start()
+    threading.Thread(target=forget, name=THREAD_NAME).start()
+
+
+def await_farewells() -> None:
+    """Wait, before a program ends, until brokers have forgotten what it has left, for LEAVE_S and CONNECT_S at most."""
+    deadline = time.monotonic() + LEAVE_S + CONNECT_S
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _connect_clean(address: Address, identity: Identity, words: Sequence[Publish]) -> bool:

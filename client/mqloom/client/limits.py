@@ -44,9 +44,6 @@ CONNECT_S: Final = 5.0
 TRY_AGAIN_S: Final = 0.2
 """The pause between two tries to reach a broker that is not there yet."""
 
-CONFIRM_S: Final = 5.0
-"""How long a broker may take to confirm a subscription; then it fails, unless the connection is lost anyway."""
-
 ACKNOWLEDGE_S: Final = 10.0
 """How long a broker may take to acknowledge a publication; then it fails."""
 
@@ -71,7 +68,7 @@ RECONNECT_S_MAX: Final = 30
 """The longest pause between two tries to get a lost connection back; the first is a second."""
 
 BACKLOG_MAX: Final = 10_000
-"""Messages read but not handled; past that nothing more is read from the broker until some are."""
+"""Messages of QoS 0 that wait for a program with asyncio; past that they are dropped, and counted."""
 
 UNACKNOWLEDGED_MAX: Final = 100
 """Publications sent and not acknowledged; past that `mqloom pub` waits for the oldest before it sends the next."""

@@ -7,15 +7,32 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from mqloom.client.vocabulary import Deliver
+from mqloom.core.ids import PublicationId
 from mqloom.core.publication import Publication
 
 
-def message_of(publication: Publication, *, qos: int, number: int, protocol: MQTTProtocolVersion) -> MQTTMessage:
+class FederationMessage(MQTTMessage):
+    """paho's message, of a publication that has come by the federation.
+
+    `publication_id` is the same at every subscriber. `names` are those of the subscriptions that it came for.
+    """
+
+    __slots__ = ("names", "publication_id")
+
+    def __init__(self, mid: int, topic: bytes, publication_id: PublicationId, names: tuple[str, ...]) -> None:
+        super().__init__(mid, topic)
+        self.publication_id = publication_id
+        self.names = names
+
+
+def message_of(delivery: Deliver, *, qos: int, number: int, protocol: MQTTProtocolVersion) -> FederationMessage:
     """Return a publication as a message: topic, payload, retain flag and, with MQTT 5, properties as it was published.
 
     `number` stands where paho has a packet id; by it the application can acknowledge what is of QoS 1.
     """
-    message = MQTTMessage(mid=number if qos else 0, topic=publication.topic.encode())
+    publication = delivery.publication
+    message = FederationMessage(number if qos else 0, publication.topic.encode(), publication.id, delivery.names)
     message.timestamp = time.monotonic()
     message.payload = publication.payload
     message.qos = qos

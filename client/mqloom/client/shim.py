@@ -15,7 +15,7 @@ import ssl
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +23,15 @@ from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
-from mqloom.client.application import Application, Stats, Tidings
+from mqloom.client.application import Application, Stats
+from mqloom.client.cores import Core, counts_of, handled, is_moved, new_core
 from mqloom.client.federation import Federation
-from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OnLeg, OpenLeg, Referred, Stayed, TravelEffect
-from mqloom.client.limits import LEASE_S, LEAVE_S, SESSION_LEASE_S
+from mqloom.client.herald import Herald
+from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OpenLeg, Stayed, TravelEffect
+from mqloom.client.limits import LEAVE_S
 from mqloom.client.memory_file import MemoryFile
 from mqloom.client.messages import message_of
-from mqloom.client.party import Manner
 from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
-from mqloom.client.subscriber import Subscriber
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     Adopted,
@@ -48,17 +48,17 @@ from mqloom.client.vocabulary import (
     Tell,
     Unserved,
     WakeAt,
-    WishAdded,
     WishRemoved,
     Woke,
 )
-from mqloom.client.wanted import REFUSED, Table
+from mqloom.client.wanted import Table
 from mqloom.client.ways import Happening, Ways, referred_at
 from mqloom.client.wired import Address
 from mqloom.core.errors import LocalError
-from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.ids import ClientId
 from mqloom.core.limits import ID_LENGTH_MAX
-from mqloom.core.orders import OrderDesk, RosterBroker
+from mqloom.core.orders import RosterBroker
+from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
 
 logger: Final = logging.getLogger("mqloom.client")
@@ -79,14 +79,14 @@ class Shim:
             raise ValueError(
                 f"the client id has more than {ID_LENGTH_MAX} characters: name a shorter Federation(client=)"
             )
+        self._herald = Herald(application, self.client, self.table)
         self._is_kept = is_kept
         self._lock = threading.RLock()
-        self._core: Subscriber | Traveller | None = None
+        self._core: Core | None = None
         self._events: deque[tuple[int | None, Event | Happening, int]] = (
             deque()
         )  # on which leg, what, and its packet id
         self._ways = Ways(application, self._happened, self._is_held)
-        self._tidings: deque[Tidings] = deque()
         self._receipts = Receipts()
         self._wake_at: float | None = None
         self._up: set[int] = set()  # legs
@@ -112,7 +112,7 @@ class Shim:
     def stats(self) -> Stats:
         """Return what has come so far."""
         core = self._core
-        counts = self._counted + (Counter() if core is None else _counts_of(core))
+        counts = self._counted + counts_of(core)
         return Stats(
             received=self._received,
             duplicates=counts["duplicates"],
@@ -156,7 +156,7 @@ class Shim:
         with self._lock:
             if self._core is None or not self._ways.own:
                 return
-            self._counted += _counts_of(self._core)
+            self._counted += counts_of(self._core)
             self._ways.pause()
             self._begin_at_home()
             self._core = self._new_core()
@@ -187,7 +187,7 @@ class Shim:
             if core is None:
                 return
             self._application.forget_orders()
-            self._counted += _counts_of(core)
+            self._counted += counts_of(core)
             for effect in core.handle(CloseRequested(), time.monotonic()):
                 leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
                 if isinstance(order, Publish) and leg == self._ways.own:
@@ -197,7 +197,7 @@ class Shim:
                 elif isinstance(order, Publish):
                     self._ways.order(leg, order)
             self._ways.end()
-            self.table = Table()
+            self.table.clear()
             self._begin_at_home()
         finally:
             self._lock.release()
@@ -232,7 +232,7 @@ class Shim:
         with self._lock:
             deliveries = self._take(leg, event)
             receipt = self._receipts.arrived(leg, event.payload, packet, deliveries)
-        self._tell_all()
+        self._herald.tell_all()
         while receipt.left:
             self._deliver(receipt)
         with self._lock:
@@ -241,7 +241,7 @@ class Shim:
     def barred(self, topic: str) -> None:
         """Listener: the broker does not let us subscribe to this topic."""
         problem = f"the broker does not let this client subscribe to {topic}: its access list must allow that"
-        self._tidings.append(Unserved(names=tuple(self.table), problem=problem))
+        self._herald.add(Unserved(names=tuple(self.table), problem=problem))
 
     def turn(self) -> None:
         """Listener: do whatever is due."""
@@ -249,7 +249,7 @@ class Shim:
             return
         self._is_busy = True
         try:
-            self._tell_all()
+            self._herald.tell_all()
             while (happening := self._next_event()) is not None:
                 leg, event, packet = happening
                 if isinstance(event, MessageReceived):
@@ -261,7 +261,7 @@ class Shim:
                 with self._lock:
                     deliveries = self._take(leg, event)
                 assert not deliveries
-                self._tell_all()
+                self._herald.tell_all()
         finally:
             self._is_busy = False
 
@@ -302,7 +302,7 @@ class Shim:
         if self._core is None:
             self._core = self._new_core()
         deliveries = []
-        for effect in _handled(self._core, leg, event):
+        for effect in handled(self._core, leg, event):
             if isinstance(effect, Deliver):
                 deliveries.append(effect)
             else:
@@ -311,44 +311,14 @@ class Shim:
             self._ways.serve_by(self._core.home.number)
         return deliveries
 
-    def _new_core(self) -> Subscriber | Traveller:
-        lease_s = self._settings.lease_s
-        if lease_s is None:
-            lease_s = SESSION_LEASE_S if self._is_kept() else LEASE_S
-        gateway = GatewayId(self._settings.gateway) if self._settings.gateway else None
-        if self._can_be_moved():
-            incarnation = secrets.token_hex(8)
-            desk = OrderDesk(
-                client=self.client,
-                incarnation=incarnation,
-                keys=self._settings.keys,
-                federation=self._settings.name,
-            )
-            return Traveller(
-                self.client,
-                {name: wanted.wish for name in self.table if (wanted := self.table.get(name)) is not None},
-                incarnation=incarnation,
-                desk=desk,
-                wall_offset_s=time.time() - time.monotonic(),
-                manner=Manner(lease_s=lease_s, token=self._settings.token, adopts=self._is_kept(), gateway=gateway),
-                seen=self._seen,
-                follows_strangers=self._settings.follows_strangers,
-            )
-        return Subscriber(
-            self.client,
-            {},
-            lease_s=lease_s,
-            gateway=gateway,
-            token=self._settings.token,
-            lasting=True,
-            seen=self._seen,
-            adopts=self._is_kept(),
-        )
+    def _new_core(self) -> Core:
+        wishes = {name: wanted.wish for name in self.table if (wanted := self.table.get(name)) is not None}
+        is_kept, moves = self._is_kept(), self._can_be_moved()
+        return new_core(self.client, self._settings, wishes, self._seen, is_kept=is_kept, moves=moves)
 
     def _can_be_moved(self) -> bool:
-        is_wanted = bool(self._settings.keys) or (self._settings.moves and self._settings.follows_strangers)
-        if is_wanted and self._application.transport != "tcp":
-            transport = self._application.transport
+        is_wanted, transport = is_moved(self._settings), self._application.transport
+        if is_wanted and transport != "tcp":
             logger.warning("%s: is never moved: the roster has no addresses for transport %r", self.client, transport)
             return False
         return is_wanted
@@ -366,13 +336,24 @@ class Shim:
             case WakeAt():
                 self._wake_at = effect.at
             case Adopted():
-                for name, wish in effect.wishes.items():
-                    if not self.table.adopt(name, wish):
-                        self._events.append((None, WishRemoved(name=name), 0))
-            case Tell() | Note() | Unserved() | Migrated() | Stayed():
-                self._tidings.append(effect)
+                self._adopt(effect.wishes)
+            case Unserved():
+                self._herald.add(replace(effect, problem=f"{effect.problem}{self._hint()}"))
+            case Tell() | Note() | Migrated() | Stayed():
+                self._herald.add(effect)
             case _:
                 raise AssertionError(f"{effect!r} of a core that lasts")
+
+    def _adopt(self, wishes: Mapping[str, Wish]) -> None:
+        for name, wish in wishes.items():
+            if not self.table.adopt(name, wish):
+                self._events.append((None, WishRemoved(name=name), 0))
+
+    def _hint(self) -> str:
+        """Return why no answer comes, if it may be for what the application has not acknowledged."""
+        if not self.acknowledges_itself or not self._receipts:
+            return ""
+        return f"; {len(self._receipts)} messages wait for your acknowledgement, and a broker sends only so many before"
 
     def _address_of(self, broker: RosterBroker) -> Address:
         """Return where another broker is; with TLS as to the first one, if that has it."""
@@ -391,7 +372,7 @@ class Shim:
             if is_held:
                 self._receipts.hold(receipt, number, delivery)
         protocol = self._application.protocol
-        message = message_of(delivery.publication, qos=qos, number=number, protocol=protocol)
+        message = message_of(delivery, qos=qos, number=number, protocol=protocol)
         self._received += 1
         try:
             self._application.deliver(message)
@@ -418,72 +399,3 @@ class Shim:
         if receipt.leg == self._ways.own and receipt.packet < PACKET_IDS:
             return self._application.acknowledge(receipt.packet)
         return self._ways.acknowledge(receipt.leg, receipt.packet)
-
-    def _tell_all(self) -> None:
-        while self._tidings:
-            self._tell(self._tidings.popleft())
-
-    def _tell(self, effect: Tidings) -> None:
-        match effect:
-            case Tell() if effect.answer.answer == "established":
-                self._tell_established(effect.answer.name, partly=effect.answer.partly)
-            case Tell() if effect.answer.answer == "ended":
-                self.table.drop(effect.answer.name)
-                for mid, codes in self.table.unsubscribing.answer(effect.answer.name, 0):
-                    self._application.pretend_unsuback(mid, len(codes))
-            case Tell():
-                self._tell_refused(effect.answer.name, f"refused: {effect.answer.problem}")
-            case Unserved():
-                for name in effect.names:
-                    self._tell_refused(name, effect.problem)
-            case Note():
-                logger.info("%s: %s", self.client, effect.text)
-            case Stayed():
-                logger.warning(
-                    "%s: stays where it is, and does not go to %s: %s", self.client, effect.to, effect.problem
-                )
-            case Migrated():
-                logger.info("%s: has moved from %s to %s", self.client, effect.source, effect.to)
-                self._application.tell_migrated(effect.source, effect.to)
-
-    def _tell_established(self, name: str, *, partly: bool) -> None:
-        wanted = self.table.get(name)
-        if wanted is None:
-            return
-        for mid, codes in self.table.subscribing.answer(name, wanted.qos):
-            self._application.pretend_suback(mid, codes)
-        self._application.tell_established(wanted.wish, partly=partly)
-
-    def _tell_refused(self, name: str, problem: str) -> None:
-        wanted = self.table.get(name)
-        if wanted is None:
-            return
-        logger.error("%s: subscription to %r: %s", self.client, name, problem)
-        self._application.tell_refused(wanted.wish, problem)  # first: who waits for the other then knows why
-        for mid, codes in self.table.subscribing.answer(name, REFUSED):
-            self._application.pretend_suback(mid, codes)
-
-
-def _handled(
-    core: Subscriber | Traveller, leg: int | None, event: Event | Happening
-) -> Sequence[Effect | TravelEffect]:
-    """Let either core handle an event; one that is never moved has one leg, and need not be told which."""
-    now = time.monotonic()
-    if isinstance(core, Subscriber):
-        if isinstance(event, Forgotten):  # of an earlier one
-            return []
-        if isinstance(event, Referred):
-            core.counts["references"] += 1
-            return [Note(text=f"the broker refers us to {event.reference!r}, and we are never moved: ignored")]
-        return core.handle(event, now)
-    if isinstance(event, Happening):
-        assert leg is not None
-        return core.handle(OnLeg(leg=leg, event=event), now)
-    assert isinstance(event, WishAdded | WishRemoved | CloseRequested | Woke)
-    return core.handle(event, now)
-
-
-def _counts_of(core: Subscriber | Traveller) -> Counter[str]:
-    if isinstance(core, Subscriber):
-        return core.counts
-    return sum((leg.core.counts for leg in core.legs.values()), Counter(core.counts))

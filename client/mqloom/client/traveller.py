@@ -12,25 +12,22 @@ What comes by any leg is given out once. As long as there are two, or it is not 
 no low-water mark counts (`Seen.holds_floors`): what is done by one way may still come by the other.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from mqloom.client.journal import NEVER
 from mqloom.client.journey import Journey
 from mqloom.client.legs import (
-    CloseLeg,
     Forgotten,
     ForLeg,
     Leg,
     Migrated,
     OnLeg,
-    OpenLeg,
     Place,
     Referred,
     Stayed,
     TravelEffect,
     TravelEvent,
 )
+from mqloom.client.legwork import Legwork
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.party import Manner, Party
 from mqloom.client.roles import Role
@@ -63,12 +60,12 @@ from mqloom.client.vocabulary import (
 from mqloom.core import layout
 from mqloom.core.errors import OrderError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.orders import MoveOrder, OrderAnswer, OrderAnswerKind, OrderDesk, encode_order_answer
+from mqloom.core.orders import MoveOrder, OrderDesk
 from mqloom.core.records import Wish
 from mqloom.core.seen import Seen
 
 
-class Traveller:
+class Traveller(Legwork):
     """One client at one broker or two.
 
     `wall_offset_s` is the time of day at time 0. `seen` is what has come to earlier lives, if that was kept.
@@ -86,29 +83,12 @@ class Traveller:
         seen: Seen | None = None,
         follows_strangers: bool = False,
     ) -> None:
-        self.counts: Counter[str] = Counter()
-        """Orders, rosters and references that do not count, by reason; moves that came to an end, by which."""
-        self._client = client
-        self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
         manner = Manner() if manner is None else manner
-        self._party = Party(client, manner, Seen() if seen is None else seen, incarnation)
+        super().__init__(client, Party(client, manner, Seen() if seen is None else seen, incarnation))
+        self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
         self._order: MoveOrder | None = None
         self._tellings = Tellings()
-        self._is_closing = False
-        self._is_over = False
-        self._wake_at: float | None = None
-        self._effects: list[TravelEffect] = []
         self._party.add(Role.HOME, manner.gateway, wishes, self._party.plain_journey, None, is_first=True)
-
-    @property
-    def home(self) -> Leg:
-        """The leg by which we are served, or about to be."""
-        return self._party.home
-
-    @property
-    def legs(self) -> Mapping[int, Leg]:
-        """All legs, by number."""
-        return self._party.legs
 
     def handle(self, event: TravelEvent, now: float) -> list[TravelEffect]:
         """Take one event; return what is to be done, in order."""
@@ -117,7 +97,8 @@ class Traveller:
             case OnLeg(leg=number, event=happening):
                 leg = self.legs.get(number)
                 if isinstance(happening, Forgotten):
-                    self._forgotten(number, now)
+                    if self._party.forgotten(number):
+                        self._write_down(now)
                 elif leg is not None:  # else it was given up
                     self._happen(leg, happening, now)
             case WishAdded() | WishRemoved():
@@ -141,33 +122,6 @@ class Traveller:
             assert roles.count(Role.TARGET) <= 1
         assert len(roles) > 1 or self._order is None
         self._party.check()
-
-    # ---- legs ----------------------------------------------------------------------------------------------------
-
-    def _open(self, role: Role, place: Place, journey: Journey, end_by: float, *, is_first: bool = False) -> None:
-        """Go to another broker, with all that is wanted."""
-        leg = self._party.add(role, place.gateway, self.home.core.wishes, journey, end_by, is_first=is_first)
-        self._effects.append(OpenLeg(leg=leg.number, gateway=place.gateway, broker=place.broker))
-
-    def _drop(self, leg: Leg, *, forget: bool) -> None:
-        """Have nothing to do any more with a broker."""
-        self._party.drop(leg, forget=forget)
-        self.counts.update(leg.core.counts)
-        self._effects.append(CloseLeg(leg=leg.number, forget=forget))
-
-    def _proceed(self, leg: Leg, now: float, **journey: str) -> None:
-        """Let a leg be served, and its record say this; one that has not read yet says nothing over what is there."""
-        if leg.core.has_read:
-            self._give(leg, Proceed(journey=self._party.journey(leg.gateway, **journey)), now)
-
-    def _forgotten(self, number: int, now: float) -> None:
-        if self._party.forgotten(number):
-            self._write_down(now)
-
-    def _write_down(self, now: float) -> None:
-        """Let the record at home say how it stands with other brokers."""
-        if not self._is_closing and self.home.role is Role.HOME:
-            self._proceed(self.home, now, **self._party.course())
 
     # ---- what happens to a leg -----------------------------------------------------------------------------------
 
@@ -193,6 +147,16 @@ class Traveller:
         """Let the core of a leg handle an event, and see to what it wants."""
         for effect in leg.core.handle(event, now):
             self._take(leg, effect, now)
+
+    def _proceed(self, leg: Leg, now: float, **journey: str) -> None:
+        """Let a leg be served, and its record say this; one that has not read yet says nothing over what is there."""
+        if leg.core.has_read:
+            self._give(leg, Proceed(journey=self._party.journey(leg.gateway, **journey)), now)
+
+    def _write_down(self, now: float) -> None:
+        """Let the record at home say how it stands with other brokers."""
+        if not self._is_closing and self.home.role is Role.HOME:
+            self._proceed(self.home, now, **self._party.course())
 
     def _take(self, leg: Leg, effect: Effect, now: float) -> None:
         leg.gateway = leg.core.gateway or leg.core.nearest or leg.gateway
@@ -328,14 +292,6 @@ class Traveller:
         # A later life must know of what is there.
         self._proceed(home, now, moving_to=(target.gateway or "") if was_waiting else "")
 
-    def _erase(self, leg: Leg) -> None:
-        """Delete what we wrote at a broker that does not serve us."""
-        if leg.gateway is not None:
-            topic = layout.record(leg.gateway, self._client)
-            effect = Publish(topic=topic, payload=b"", qos=1, retain=True)
-            self._effects.append(ForLeg(leg=leg.number, effect=effect))
-        self._drop(leg, forget=True)
-
     def _finished(self, leg: Leg, now: float) -> None:
         """A leg has come to its end as it should."""
         if leg.role is Role.OLD:
@@ -350,13 +306,6 @@ class Traveller:
             self._order = None
         self._drop(old, forget=True)
         self._write_down(now)
-
-    def _answer(self, leg: Leg, order: MoveOrder, answer: OrderAnswerKind, problem: str = "") -> None:
-        told = OrderAnswer(session=order.session, answer=answer, problem=problem)
-        topic = layout.client_answer(order.source, self._client)
-        if leg.is_up:
-            effect = Publish(topic=topic, payload=encode_order_answer(told), qos=1, retain=False)
-            self._effects.append(ForLeg(leg=leg.number, effect=effect))
 
     # ---- a later life --------------------------------------------------------------------------------------------
 
@@ -449,9 +398,6 @@ class Traveller:
         elif leg.role is Role.ERASING:
             self._drop(leg, forget=True)
 
-    def _fails_over_at(self) -> float:
-        return NEVER if self._is_closing or not self._party else self._party.fails_over_at()
-
     def _fail_over(self, now: float) -> None:
         """Our broker is away for long: try the next one of the roster."""
         others = self._party.others()
@@ -479,19 +425,3 @@ class Traveller:
                 self._erase(leg)
             else:
                 leg.role, leg.end_by = Role.ERASING, now + CLOSE_S
-
-    def _note(self, text: str) -> None:
-        self._effects.append(Note(text=text))
-
-    def _finish(self) -> list[TravelEffect]:
-        self._party.hold_floors()
-        if self._is_closing and not self._party and not self._is_over:
-            self._is_over = True
-            self._effects.append(Finished())
-        times = [each for leg in self._party for each in (leg.wake_at, leg.end_by) if each is not None]
-        first = min([*times, self._fails_over_at()])
-        if first < NEVER and first != self._wake_at:
-            self._wake_at = first
-            self._effects.append(WakeAt(at=first))
-        effects, self._effects = self._effects, []
-        return effects

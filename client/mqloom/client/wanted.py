@@ -64,6 +64,10 @@ class Table:
     """All that is wanted, by name."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is wanted any more, and nobody waits."""
         self._wanted: dict[str, Wanted] = {}
         self._given_up: dict[str, None] = {}  # topics, the newest GONE_MAX
         self.subscribing = Calls()
