@@ -60,8 +60,10 @@ class Plan:
     move_rate: float = 25.0
     """Subscribers a second that are ordered to move."""
     at_once: int = AT_ONCE
-    share: float = 0.01
-    """Of the publications, about how many each subscriber wants."""
+    share: float = 0.002
+    """Of the publications, about how many each subscriber wants. With a thousand subscribers that is 4,000 deliveries a
+    second, each with its acknowledgement on a connection of its own: what two cores carry besides brokers, gateways and
+    the publisher. Past that, delays tell how long queues are, and not what a move adds."""
     pause_s: float = 5.0
     """How long nobody moves, before each wave and after the last."""
     wave_s: float = 180.0

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     at_once = whole_number(AT_ONCE_MAX)
     add("--at-once", type=at_once, default=usual.at_once, metavar="N", help="so many on their way at most; 50")
     share = positive_number(SHARE_MAX)
-    add("--share", type=share, default=usual.share, metavar="P", help="about what part of all each wants; 0.01")
+    add("--share", type=share, default=usual.share, metavar="P", help="about what part of all each wants; 0.002")
     pause_s = positive_number(SECONDS_MAX)
     add("--pause-s", type=pause_s, default=usual.pause_s, metavar="S", help="how long nobody moves between waves; 5")
     wave_s = positive_number(SECONDS_MAX)
