@@ -37,7 +37,7 @@ class Case:
     qos: int
     is_filtered: bool = True
 
-    def shape(self, system: System, seed: int, telemetry_s: float = 0.0, collector: str = "") -> Shape:
+    def shape(self, system: System, seed: int, collector: str = "") -> Shape:
         """Return what one side of it consists of; without filters, one gateway stands beside one broker."""
         return Shape(
             system=system,
@@ -46,7 +46,6 @@ class Case:
             qos=self.qos,
             seed=seed,
             is_filtered=self.is_filtered,
-            telemetry_s=telemetry_s,
             collector=collector,
         )
 

@@ -54,7 +54,6 @@ FEDERATION: Final = """\
 [federation]
 name = "bench"
 data = ["{topics}"]
-telemetry_s = {telemetry_s}
 """
 
 
@@ -70,8 +69,6 @@ class Shape:
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     is_filtered: bool = True
     """Else one bare reader gets everything."""
-    telemetry_s: float = 0.0
-    """If not 0, gateways write their counters so often."""
     collector: str = ""
     """Where gateways send their telemetry; empty: nowhere."""
 
@@ -149,10 +146,7 @@ class Side:
         return [start_gateway(name, self.configuration, self._stack) for name in self.names]
 
     def _federation(self) -> str:
-        head = FEDERATION.format(topics=DATA, telemetry_s=self.shape.telemetry_s or 10.0)
-        text = head + chain(dict(zip(self.names, self._ports, strict=True)))
-        if self.shape.telemetry_s:
-            text += f"\n[plugins.settings.json_lines]\nfile = {json.dumps(str(self._folder / '{gateway}.jsonl'))}\n"
+        text = FEDERATION.format(topics=DATA) + chain(self.places)
         if self.shape.collector:
             text += f'\n[telemetry]\nendpoint = "{self.shape.collector}"\n'
         return text
@@ -296,9 +290,10 @@ class Side:
                 return True
         return False
 
-    def telemetry(self) -> dict[str, dict[str, int]]:
-        """Return the counters of each gateway as it last wrote them; nothing without `telemetry_s`."""
-        return {name: read_counters(self._folder / f"{name}.jsonl") for name in self.names}
+    @property
+    def places(self) -> dict[str, int]:
+        """The port of each broker, by its name."""
+        return dict(zip(self.names, self._ports, strict=True))
 
     def _link_bytes(self) -> int | None:
         """Return what has crossed between brokers so far: on connections of each one's side to its neighbours'."""
@@ -320,16 +315,6 @@ def side_of(shape: Shape, quotes: Quotes, folder: Path) -> Iterator[Side]:
     place.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         yield Side(shape, quotes, place, stack)
-
-
-def read_counters(path: Path) -> dict[str, int]:
-    """Return the counters in the last whole line of a gateway's telemetry; none if there is nothing yet."""
-    try:
-        lines = path.read_bytes().rpartition(b"\n")[0].splitlines()
-        counters = json.loads(lines[-1])["counters"]
-    except (OSError, IndexError, ValueError, KeyError):
-        return {}
-    return {str(name): int(value) for name, value in counters.items()}
 
 
 def lag_s_max(run_s: float) -> float:

@@ -1,18 +1,24 @@
 """Minutes at four fifths of the rate that gateways hold: whether their memory grows, or more and more waits.
 
-What waits for a link is told by the gateways' own counters, as they write them every second. What waits elsewhere shows
-in when the last publication of each part comes: every part ends only then.
+What waits is told by the gateways' own reports, every few seconds: publications for each link, those that somebody
+further on has not taken care of, and messages that the broker has not acknowledged. What waits elsewhere shows in when
+the last publication of each part comes: every part ends only then.
 """
 
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from mqloom.core import layout
+from mqloom.core.ids import GatewayId
+from mqloom.core.reports import Report, decode_report
 from mqloom.lab.bench_federation import Case, Plan, Tell, begin, quotes_of
 from mqloom.lab.bench_processes import BenchError
 from mqloom.lab.bench_quotes import Account, slope
@@ -35,12 +41,15 @@ class Samples:
     rss_bytes: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     waiting: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
-    def add(self, at: float, rss_bytes: Mapping[str, int | None], waiting: Mapping[str, int]) -> None:
-        """Take in one look."""
+    def add_memory(self, at: float, rss_bytes: Mapping[str, int | None]) -> None:
+        """Take in one look at the processes."""
         for name, size in rss_bytes.items():
             if size is not None:
                 self.rss_bytes.setdefault(name, []).append((at, size))
-        for name, count in waiting.items():
+
+    def add_report(self, at: float, report: Report) -> None:
+        """Take in what a gateway says of itself."""
+        for name, count in waiting(report).items():
             self.waiting.setdefault(name, []).append((at, count))
 
 
@@ -66,8 +75,7 @@ def soak(case: Case, plan: Plan, minutes: float, folder: Path, tell: Tell) -> So
     """Look for the rate that gateways hold, then run at four fifths of it for so long."""
     quotes = quotes_of(case, plan.seed)
     with contextlib.ExitStack() as stack:
-        shape = case.shape("mqloom", plan.seed, telemetry_s=SAMPLE_S)
-        turn = begin(shape, quotes, folder, plan, stack)
+        turn = begin(case.shape("mqloom", plan.seed), quotes, folder, plan, stack)
         while (step := turn.search.step) is not None:
             tell(f"soak: looking for the rate, {step.rate:,.0f}/s")
             turn.look(step, plan)
@@ -82,17 +90,19 @@ def _soak(side: Side, rate: float, minutes: float, tell: Tell) -> Soak:
 
     def look() -> None:
         while not is_over.wait(SAMPLE_S):
-            rss = {program.name: program.rss_bytes() for program in side.gateways}
-            samples.add(time.monotonic() - begun, rss, waiting(side.telemetry(), side.names))
+            samples.add_memory(
+                time.monotonic() - begun, {program.name: program.rss_bytes() for program in side.gateways}
+            )
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     runs: list[Run] = []
     try:
-        while (left_s := begun + minutes * 60 - time.monotonic()) > 0:
-            runs.append(side.run(rate, min(PART_S, max(left_s, 1.0)), PATIENCE_S))
-            lost = sum(run.account.lost for run in runs)
-            tell(f"soak: {rate:,.0f}/s, {left_s / 60:.1f} minutes left, {lost} lost")
+        with _reports(side.places, lambda report: samples.add_report(time.monotonic() - begun, report)):
+            while (left_s := begun + minutes * 60 - time.monotonic()) > 0:
+                runs.append(side.run(rate, min(PART_S, max(left_s, 1.0)), PATIENCE_S))
+                lost = sum(run.account.lost for run in runs)
+                tell(f"soak: {rate:,.0f}/s, {left_s / 60:.1f} minutes left, {lost} lost")
     finally:
         is_over.set()
         thread.join()
@@ -118,15 +128,29 @@ def _warm(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]
     return points[int(len(points) * WARM_SHARE) :]
 
 
-def waiting(counters: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> dict[str, int]:
-    """Return how many publications are between gateways, by their counters, in a chain of these names.
+def waiting(report: Report) -> dict[str, int]:
+    """Return how many publications wait where, by a gateway's report."""
+    links = {f"link {report.gateway} to {link.gateway}": link.waiting + link.parked for link in report.links}
+    return {**links, f"held by {report.gateway}": report.held, f"for {report.gateway}'s broker": report.deliveries}
 
-    Counters of two gateways are not written at the same moment, so a figure is good to what passes in that time; if it
-    does not grow, nothing does.
-    """
-    found = {}
-    for near, far in pairwise(names):
-        sent = counters.get(near, {}).get("publications_forwarded", 0)
-        received = counters.get(far, {}).get("publications_received", 0)
-        found[f"link {near} to {far}"] = max(0, sent - received)
-    return found
+
+@contextlib.contextmanager
+def _reports(places: Mapping[str, int], take: Callable[[Report], None]) -> Iterator[None]:
+    """Have `take` hear every report of every gateway, from its broker's port, one at a time."""
+    one_at_a_time = threading.Lock()
+
+    def on_message(_: object, __: object, message: paho.MQTTMessage) -> None:
+        with one_at_a_time:
+            take(decode_report(bytes(message.payload)))
+
+    with contextlib.ExitStack() as stack:
+        for name, port in places.items():
+            client = paho.Client(CallbackAPIVersion.VERSION2)
+            client.on_message = on_message
+            topic = layout.report(GatewayId(name))
+            client.on_connect = lambda client, *_, topic=topic: client.subscribe(topic)
+            client.connect("127.0.0.1", port)
+            client.loop_start()
+            stack.callback(client.loop_stop)
+            stack.callback(client.disconnect)
+        yield
