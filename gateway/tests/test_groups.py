@@ -13,7 +13,7 @@ def wish(number: int) -> Subscription:
     return Subscription.parse("stocks/#", f"volume > {number}")
 
 
-def figures(groups: list[Group]) -> list[tuple[str, int, int, int]]:
+def figures(groups: list[Group]) -> list[tuple[str, int, float, float]]:
     return [(str(each.subscription.where), each.subscribers, each.publications, each.payload_bytes) for each in groups]
 
 

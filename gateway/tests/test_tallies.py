@@ -23,7 +23,7 @@ def links(tallied: Tallied) -> dict[str, LinkTally]:
     return {link.gateway: tally for link, tally in tallied.links}
 
 
-def groups(tallied: Tallied) -> dict[str, tuple[int, int, int]]:
+def groups(tallied: Tallied) -> dict[str, tuple[int, float, float]]:
     return {
         str(group.subscription.where): (group.subscribers, group.publications, group.payload_bytes)
         for group in tallied.groups
@@ -64,17 +64,25 @@ def test_under_load_samples_stand_for_all_and_their_number_is_bounded(monkeypatc
     sampled = []
     matched = Groups.matched
 
-    def note(self: Groups, keys: Collection[SubscriptionKey], payload_bytes: int, weight: int) -> None:
+    def note(self: Groups, keys: Collection[SubscriptionKey], payload_bytes: int, weight: float) -> None:
         sampled.append(weight)
         matched(self, keys, payload_bytes, weight)
 
     monkeypatch.setattr(Groups, "matched", note)
-    count = 4 * SAMPLES_MAX
-    for _ in range(2):
+    batches, windows = 4 * SAMPLES_MAX // 50, 4
+    every = some = sent = 0.0
+    for _ in range(windows):
         sampled.clear()
-        for _ in range(count // 100):
-            gate.publish(*[b'{"x": 2}'] * 100)
-        _, publications, payload_bytes = groups(gate.node.tally.window(10))["x > 1"]
-        assert abs(publications - count) <= 16
+        for batch in range(batches):  # two kinds of batches, in turns
+            gate.publish(*[b'{"x": 9}' if batch % 2 else b'{"x": 2}'] * 50)
+        tallied = gate.node.tally.window(10)
+        _, publications, payload_bytes = groups(tallied)["x > 1"]
         assert payload_bytes == publications * 8
-        assert len(sampled) <= 4 * SAMPLES_MAX
+        every += publications
+        some += groups(tallied)["x > 4"][1]
+        sent += links(tallied)[B].sent
+        assert len(sampled) <= 2.5 * SAMPLES_MAX
+    count = windows * batches * 50
+    assert every == pytest.approx(count, rel=0.05)
+    assert some == pytest.approx(count / 2, rel=0.15)
+    assert sent == pytest.approx(count / 2, rel=0.15)

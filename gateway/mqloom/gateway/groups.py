@@ -18,8 +18,8 @@ class Group:
 
     subscription: Subscription
     subscribers: int = 0
-    publications: int = 0
-    payload_bytes: int = 0
+    publications: float = 0
+    payload_bytes: float = 0
 
 
 class Groups:
@@ -51,7 +51,7 @@ class Groups:
         if not group.subscribers and not group.publications:
             del self._groups[group.subscription]
 
-    def matched(self, keys: Collection[SubscriptionKey], payload_bytes: int, weight: int) -> None:
+    def matched(self, keys: Collection[SubscriptionKey], payload_bytes: int, weight: float) -> None:
         """A publication, which stands for so many, went to these subscriptions."""
         of = self._of
         for group in {of[key] for key in keys if key in of}:

@@ -68,9 +68,9 @@ class Recorder:
                 peer=link.gateway,
                 kind=link.kind,
                 is_up=link.up,
-                sent=tally.sent,
-                pure_forwards=tally.pure_forwards,
-                sent_bytes=tally.sent_bytes,
+                sent=round(tally.sent),
+                pure_forwards=round(tally.pure_forwards),
+                sent_bytes=round(tally.sent_bytes),
                 gain=link.gain,
                 distance=link.distance,
                 received=tally.received,
@@ -85,8 +85,8 @@ class Recorder:
                 topics=group.subscription.topics[:TEXT_MAX],
                 where=str(group.subscription.where)[:TEXT_MAX],
                 subscribers=group.subscribers,
-                publications=group.publications,
-                payload_bytes=group.payload_bytes,
+                publications=round(group.publications),
+                payload_bytes=round(group.payload_bytes),
             )
             for group in tallied.groups
         )

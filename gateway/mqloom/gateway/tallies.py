@@ -1,9 +1,11 @@
 """What telemetry counts of the traffic of one gateway, by link and by group of subscribers: nothing until asked for.
 
-Theory of operation. Links are counted exactly. Groups are counted on samples, for a publication may match thousands of
-subscriptions: every `stride`th publication that somebody here wants is looked at, and stands for so many. While there
-are few, that is every one. When a window has had SAMPLES_MAX samples the stride is doubled, and the next window begins
-with a stride by which it would have had about as many: so the cost of a window is bounded, whatever the load.
+Theory of operation. What came in over links is counted exactly, a batch at a time. What of it went where is looked at
+in samples, because a look at every publication costs more than telemetry may: some batches are looked at, and each
+stands for those since the one before. While there are few publications, that is every batch, and all is exact. When a
+window has had SAMPLES_MAX samples, half as many batches are looked at from then on, and the next window begins so that
+it would have had about SAMPLES_MAX: so the cost of a window is bounded, whatever the load. How many are passed over
+varies, as if by chance, or batches that come in turns would be looked at always, or never.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,16 +22,19 @@ from mqloom.gateway.portraits import as_it_stands
 from mqloom.gateway.routes import Routes
 
 SAMPLES_MAX: Final = 2_000
-"""Publications of a window that are looked at for groups, before only every other one is."""
+"""Publications of a window that are looked at before only every other one is."""
+
+OF_BATCH: Final = 8
+"""So many publications of a batch are looked at, its first, unless all are: as many of more batches tell more."""
 
 
 @dataclass(slots=True)
 class LinkTally:
     """What went over one link since the window began."""
 
-    sent: int = 0
-    pure_forwards: int = 0
-    sent_bytes: int = 0
+    sent: float = 0
+    pure_forwards: float = 0
+    sent_bytes: float = 0
     received: int = 0
     received_unwanted: int = 0
 
@@ -50,63 +55,89 @@ class Tally:
         self._neighbours = links
         self._links: dict[GatewayId, LinkTally] = {}
         self._stride = 1
-        self._skipped = 0
+        self._chance = 1
+        self._passed = 0
+        """Publications since the last sample."""
+        self._pass_over = 0.0
+        """So many are passed over before the next."""
         self._samples = 0
         self._seen = 0
-        self._is_on = False
+        self.is_on = False
+        """Whether anything is counted."""
 
     def routed(
         self,
         publications: Sequence[Publication],
         split: Sequence[tuple[Collection[SubscriptionKey], Sequence[GatewayId]]],
         source: GatewayId | None,
+        unwanted: int,
     ) -> None:
-        """Publications from one side went to these subscriptions of our own clients, and over these links."""
-        if not self._is_on:
+        """Publications from one side went to these subscriptions of our own clients, and over these links.
+
+        Of those from another gateway so many were for nobody here.
+        """
+        if not self.is_on:
             return
-        links, skipped, wanted, is_passing = self._links, self._skipped, 0, source is not None
-        for publication, (here, hops) in zip(publications, split, strict=True):  # some tenths of a microsecond for each
+        count = len(publications)
+        self._seen += count
+        self._passed += count
+        if source is not None:
+            link = self._links.setdefault(source, LinkTally())
+            link.received += count
+            link.received_unwanted += unwanted
+        if self._passed >= self._pass_over:
+            taken = count if self._stride == 1 else min(count, OF_BATCH)
+            self._sample(publications[:taken], split[:taken], self._passed / taken, is_passing=source is not None)
+            self._passed = 0
+            self._pass_over = self._next(taken)
+
+    def _next(self, taken: int) -> float:
+        """Return how many are passed over after a sample of so many."""
+        self._samples += taken
+        if self._samples >= SAMPLES_MAX:
+            self._samples = 0
+            self._stride *= 2
+        if self._stride == 1:
+            return 0.0
+        self._chance = self._chance * 48_271 % 2_147_483_647  # numbers as if drawn: the minimal standard generator
+        return self._stride * taken * (0.5 + self._chance / 2_147_483_647)
+
+    def _sample(
+        self,
+        publications: Sequence[Publication],
+        split: Sequence[tuple[Collection[SubscriptionKey], Sequence[GatewayId]]],
+        weight: float,
+        *,
+        is_passing: bool,
+    ) -> None:
+        links, groups = self._links, self._routes.groups
+        for publication, (here, hops) in zip(publications, split, strict=True):
             if here:
-                wanted += 1
-                skipped += 1
-                if skipped >= self._stride:
-                    self._sample(publication, here, skipped)
-                    skipped = 0
+                groups.matched(here, len(publication.payload), weight)
             for hop in hops:
                 link = links.get(hop)
                 if link is None:
                     link = links[hop] = LinkTally()
-                link.sent += 1
-                link.sent_bytes += len(publication.payload) + len(publication.topic)
+                link.sent += weight
+                link.sent_bytes += weight * (len(publication.payload) + len(publication.topic))
                 if is_passing and not here:
-                    link.pure_forwards += 1
-        self._skipped = skipped
-        self._seen += wanted
-        if source is not None:
-            link = links.setdefault(source, LinkTally())
-            link.received += len(publications)
-            link.received_unwanted += len(publications) - wanted
-
-    def _sample(self, publication: Publication, here: Collection[SubscriptionKey], weight: int) -> None:
-        self._routes.groups.matched(here, len(publication.payload), weight)
-        self._samples += 1
-        if self._samples % SAMPLES_MAX == 0:
-            self._stride *= 2
+                    link.pure_forwards += weight
 
     def window(self, groups_max: int) -> Tallied:
         """Return what the window has seen, and begin the next; from the first call on there is counting."""
         groups = self._routes.groups.window(groups_max)
         self._stride = max(1, self._seen // SAMPLES_MAX)
         self._seen = self._samples = 0
+        self._pass_over = 0.0
         links, self._links = self._links, {}
         painted = {link.gateway: as_it_stands(link, self._neighbours) for link in self._overlay.paint()[1]}
         for gateway in links:  # what came from a guest, or went over a link that is gone by now
             if gateway not in painted:
                 painted[gateway] = PaintedLink(gateway=gateway, kind="soft", up=True, distance=1)
-        self._is_on = True
+        self.is_on = True
         return Tallied([(link, links.get(name, LinkTally())) for name, link in painted.items()], groups)
 
     def stop(self) -> None:
         """Count no more."""
-        self._is_on = False
-        self._links, self._seen = {}, 0
+        self.is_on = False
+        self._links, self._seen, self._passed = {}, 0, 0

@@ -313,7 +313,7 @@ class Traffic:
                 relayed += 1
             if hops:
                 self._forward(publication, duty, hops)
-        self.tally.routed(publications, split, source)
+        self.tally.routed(publications, split, source, relayed)
         self._counters.add("publications_matched", amount=matched)
         self._counters.add("publications_relayed", amount=relayed)
         self._deliver(local)

@@ -20,11 +20,13 @@ from mqloom.core.command_numbers import positive_number, whole_number
 from mqloom.lab.bench_collector import Collected, measure_collector
 from mqloom.lab.bench_processes import find_mosquitto
 from mqloom.lab.bench_telemetry_cost import TelemetryCost, TelemetryPlan, measure_cost
+from mqloom.lab.bench_telemetry_node import NodeCost, measure_node
 
 RECORDS_MAX: Final = 100_000_000
 ROUNDS_MAX: Final = 100
 RUN_S_MAX: Final = 600.0
 RATE_MAX: Final = 200_000.0
+TURNS_MAX: Final = 100_000
 COLLECTOR_TARGET_PER_S: Final = 500_000
 COST_TARGET: Final = 0.02
 
@@ -32,7 +34,7 @@ COST_TARGET: Final = 0.02
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     add = parser.add_argument
-    add("--only", choices=("cost", "collector"), help="measure this alone; else both")
+    add("--only", choices=("collector", "node", "cost"), help="measure this alone; else all three")
     add("--records", type=whole_number(RECORDS_MAX), default=4_000_000, metavar="N", help="to collect; 4,000,000")
     add("--gateways", type=whole_number(1_000), default=8, metavar="N", help="that send them; 8")
     add("--subscribers", type=whole_number(1_000), default=100, metavar="N", help="at the second broker; 100")
@@ -40,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=whole_number(ROUNDS_MAX), default=5, metavar="N", help="runs with telemetry, and without; 5")
     add("--run-s", type=positive_number(RUN_S_MAX), default=20.0, metavar="S", help="how long each run is; 20")
     add("--rate", type=positive_number(RATE_MAX), default=0.0, metavar="R", help="else 90%% of what is held")
+    add("--turns", type=whole_number(TURNS_MAX), default=400, metavar="N", help="of the node, of each kind; 400")
     add("--json", action="store_true", help="print one JSON object, and nothing else")
 
 
@@ -47,13 +50,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure; raises BenchError if there is no Mosquitto."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything that was started ends first
     collected: Collected | None = None
+    node: NodeCost | None = None
     cost: TelemetryCost | None = None
-    if arguments.only != "collector":
+    if arguments.only in (None, "cost"):
         find_mosquitto()
     with tempfile.TemporaryDirectory(prefix="mqloom-bench-") as folder, _progress() as tell:
-        if arguments.only != "cost":
+        if arguments.only in (None, "collector"):
             collected = measure_collector(arguments.records, arguments.gateways, Path(folder), tell)
-        if arguments.only != "collector":
+        if arguments.only in (None, "node"):
+            tell(f"node: {arguments.turns} turns with telemetry, and as many without")
+            node = measure_node(arguments.turns, arguments.subscribers)
+        if arguments.only in (None, "cost"):
             plan = TelemetryPlan(
                 subscribers=arguments.subscribers,
                 qos=arguments.qos,
@@ -63,21 +70,27 @@ def run(arguments: argparse.Namespace) -> int:
             )
             cost = measure_cost(plan, Path(folder), tell)
     if arguments.json:
-        parts = {"collector": collected, "cost": cost}
+        parts = {"collector": collected, "node": node, "cost": cost}
         told = {name: asdict(part) for name, part in parts.items() if part is not None}
         print(json.dumps({"cores": os.cpu_count(), **told}))  # noqa: T201 - a command's answer
     else:
-        Console(highlight=False).print("\n".join(view(collected, cost)))
+        Console(highlight=False).print("\n".join(view(collected, node, cost)))
     return 0
 
 
-def view(collected: Collected | None, cost: TelemetryCost | None) -> Iterator[str]:
+def view(collected: Collected | None, node: NodeCost | None, cost: TelemetryCost | None) -> Iterator[str]:
     """Yield the figures for people."""
     if collected is not None:
         yield (
             f"collector: {collected.records:,} records of {collected.gateways} gateways in {collected.took_s:.2f} s: "
             f"{collected.records_per_s:,.0f}/s (target {COLLECTOR_TARGET_PER_S:,}), "
             f"{in_units(collected.spool_bytes)} on the disk, {collected.cpu_s:.2f} s of processor time"
+        )
+    if node is not None:
+        yield (
+            f"node: {node.us_on:.2f} microseconds for a publication with telemetry, {node.us_off:.2f} without: "
+            f"{node.cost_share:+.2%} (between {node.cost_low:+.2%} and {node.cost_high:+.2%}; target: under "
+            f"{COST_TARGET:.0%}); a window ends in {node.window_ms:.2f} ms, {node.window_share:.3%} of its time"
         )
     if cost is not None:
         yield f"telemetry of gateways at {cost.rate:,.0f} publications/s, {cost.rounds} runs of each kind in turns:"

@@ -81,10 +81,10 @@ class Gate:
         self.node.check()
         for effect in effects:
             if isinstance(effect, SendFrame) and not effect.urgent:
-                self._note(effect.neighbour, decode(effect.frame))
+                self.note(effect.neighbour, decode(effect.frame))
         return effects
 
-    def _note(self, neighbour: GatewayId, frame: Frame) -> None:
+    def note(self, neighbour: GatewayId, frame: Frame) -> None:
         """Remember the last frame to a neighbour, and how many publications were in all of its conversation."""
         last = self.frames.get(neighbour)
         if last is None or frame.conversation != last.conversation:
