@@ -1,7 +1,9 @@
 """The source and the tables with a real Spark: one session for all of it, for a start takes ten seconds."""
 
 import os
+import queue
 import random
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,8 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,6 +30,7 @@ from mqloom.core.telemetry import (
     encode_batch,
     encode_record,
 )
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.java import JavaError, find_java
 from mqloom.spark_analytics.segments import Gap
@@ -241,3 +246,47 @@ def test_the_command_answers_sql(spark: SparkSession, tmp_path: Path, capfd: pyt
     assert main(["spark", "sql", "SELECT * FROM nothing", *place]) == 1
     assert "nothing" in capfd.readouterr().err
     assert not spark.sparkContext._jsc.sc().isStopped()
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+def test_the_stream_command_publishes_each_alert_once_from_run_to_run(spark: SparkSession, tmp_path: Path) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    (tmp_path / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    came: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    ready = threading.Event()
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.on_message = lambda _client, _data, message: came.put(msgspec.json.decode(message.payload))
+    client.on_subscribe = lambda *_: ready.set()
+    folder = tmp_path / "spool"
+    command = ["spark", "stream", "--spool", str(folder), "--checkpoint", str(tmp_path / "checkpoint"), "--once"]
+    command += ["--port", str(port), "--master", "local[2]"]
+    with mosquitto_process(tmp_path / "mosquitto.conf", port):
+        client.connect("127.0.0.1", port)
+        client.loop_start()
+        client.subscribe("mqloom/v1/alerts", 1)
+        assert ready.wait(10)
+        overload(folder, 1, 5, used=1.2)
+        assert main(command) == 0
+        assert main(command) == 0
+        overload(folder, 6, 3, used=0.1)
+        assert main(command) == 0
+        found = [came.get(timeout=10) for _ in range(2)]
+        client.disconnect()
+        client.loop_stop()
+    assert [(alert["id"], alert["is_over"]) for alert in found] == [
+        ("overload/north/output/2", False),
+        ("overload/north/output/5", True),
+    ]
+    assert came.empty()
+    assert not spark.sparkContext._jsc.sc().isStopped()
+
+
+def overload(folder: Path, first: int, count: int, used: float) -> None:
+    writer = SpoolWriter(folder)
+    records = [LoadRecord(1.7e9, 10.0, 0.1, 0.2, used, 0.4, 0.5, 6.0, 7.0, 8.0, 9) for _ in range(count)]
+    header = BatchHeader(1, GatewayId("north"), 5, first, count)
+    writer.append(count, encode_batch(header, [encode_record(each) for each in records]), "north", 5, first + count - 1)
+    writer.commit()
+    writer.close()
