@@ -42,6 +42,19 @@ def start_gateway(name: str, configuration: Path, stack: contextlib.ExitStack) -
     return start_command(f"gateway-{name}", words, configuration.parent, stack)
 
 
+def start_alternating(name: str, configuration: Path, stack: contextlib.ExitStack) -> Program:
+    """Start a gateway that turns its telemetry off and on (`bench_telemetry_gateway`); the stack ends it."""
+    words = [sys.executable, "-m", "mqloom.lab.bench_telemetry_gateway", str(configuration), name]
+    program = Program(f"gateway-{name}", [*words, str(slices_file(configuration.parent, name))], configuration.parent)
+    stack.callback(program.end)
+    return program
+
+
+def slices_file(folder: Path, name: str) -> Path:
+    """Return where such a gateway writes what its slices cost."""
+    return folder / f"{name}.slices"
+
+
 def start_command(name: str, words: Sequence[str], folder: Path, stack: contextlib.ExitStack) -> Program:
     """Start a subcommand of `mqloom` as a process; the stack ends it."""
     program = Program(name, [sys.executable, "-c", _CODE, *words], folder)

@@ -22,7 +22,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.lab.bench_brokers import MOSQUITTO, chain, start_gateway, start_mosquitto
+from mqloom.lab.bench_brokers import MOSQUITTO, chain, start_alternating, start_gateway, start_mosquitto
 from mqloom.lab.bench_link_bytes import link_bytes
 from mqloom.lab.bench_processes import START_S_MAX, BenchError, Program, Worker, free_ports
 from mqloom.lab.bench_publisher import Done, Order, publish_for
@@ -70,7 +70,7 @@ class Shape:
     is_filtered: bool = True
     """Else one bare reader gets everything."""
     collector: str = ""
-    """Where gateways send their telemetry; empty: nowhere."""
+    """Where gateways send their telemetry, which they then turn off and on; empty: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,8 @@ class Side:
 
     def _gateways(self) -> list[Program]:
         self.configuration.write_text(self._federation())
-        return [start_gateway(name, self.configuration, self._stack) for name in self.names]
+        start = start_alternating if self.shape.collector else start_gateway
+        return [start(name, self.configuration, self._stack) for name in self.names]
 
     def _federation(self) -> str:
         text = FEDERATION.format(topics=DATA) + chain(self.places)

@@ -1,34 +1,33 @@
-"""What telemetry costs a gateway: processor time for each publication with it and without, in turns, at full load.
+"""What telemetry costs gateways: processor time for each publication with it and without, in turns, at full load.
 
 Two gateways beside two Mosquittos, subscribers with filters at the second, and a collector. First the highest rate that
-they hold is looked for, with telemetry. Then they run at nearly that rate, again and again, and telemetry is turned off
-and on between two runs by a reload of their configuration: the same processes, the same load, the same minutes.
+they hold is looked for. Then they run at nearly that rate, while each turns its telemetry off and on four times a
+second (`bench_telemetry_gateway`): the same process, the same load, and what else the machine does is in both alike.
 """
 
 import contextlib
-import signal
+import json
+import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mqloom.lab.bench_brokers import start_command
+from mqloom.lab.bench_brokers import slices_file, start_command
 from mqloom.lab.bench_federation import Case, Plan, begin, quotes_of
 from mqloom.lab.bench_processes import BenchError, free_ports, wait_for_port
-from mqloom.lab.bench_sides import Side
+from mqloom.lab.bench_telemetry_gateway import SLICE_S
+from mqloom.lab.bench_telemetry_node import bounds
 from mqloom.spark_analytics.spool import SpoolReader
 
 SHARE_OF_HELD: Final = 0.9
 """Runs are at this part of the rate that was held: what is not held tells nothing."""
-SETTLE_S: Final = 2.0
-"""After a reload, before a run."""
-TRIES_MAX: Final = 2
-"""A run that was not held is repeated so often; then it counts as it is, and is told."""
+BUSY_SHARE: Final = 0.5
+"""Slices with less than this part of the publications of most do not count: before a run, and after it."""
 
-ON: Final = "\n[[brokers]]\n"
-OFF: Final = "\n[[brokers]]\ntelemetry = false\n"
+PAIRS_MIN: Final = 3
 
 Tell = Callable[[str], None]
 
@@ -39,8 +38,7 @@ class TelemetryPlan:
 
     subscribers: int = 100
     qos: int = 0
-    rounds: int = 5
-    run_s: float = 20.0
+    run_s: float = 60.0
     rate: float = 0.0
     """Publications a second; 0: nearly as many as are held."""
     seed: int = 1
@@ -48,22 +46,34 @@ class TelemetryPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayCost:
+    """What it costs one gateway."""
+
+    gateway: str
+    slices: int
+    """Of each kind."""
+    us_on: float
+    """Processor time for a publication, in microseconds, of all threads: the median of the slices with telemetry."""
+    us_off: float
+    cost_share: float
+    """By what part a slice with telemetry costs more than the one beside it without: the median."""
+    cost_low: float
+    cost_high: float
+    """So low and so high that share may be by chance, with a confidence of 95%."""
+    cpu_ratio: float
+    """Of one processor, that the gateway uses."""
+
+
+@dataclass(frozen=True, slots=True)
 class TelemetryCost:
     """What telemetry has cost."""
 
     rate: float
-    rounds: int
-    cpu_us_on: list[float]
-    """Processor time of both gateways for one publication, in microseconds, of each run with telemetry."""
-    cpu_us_off: list[float]
-    cost_share: float
-    """By what part the median of the runs with telemetry is more than that of those without."""
-    pair_shares: list[float]
-    """The same of each run with telemetry, against the run without beside it."""
-    cpu_ratio_on: float
-    """Of one processor, that the busier of the two gateways used."""
+    is_held: bool
+    """Whether everything came in time in that run."""
+    gateways: list[GatewayCost]
     records: int
-    not_held: int
+    """That were collected meanwhile."""
 
 
 def measure_cost(plan: TelemetryPlan, folder: Path, tell: Tell) -> TelemetryCost:
@@ -88,62 +98,38 @@ def measure_cost(plan: TelemetryPlan, folder: Path, tell: Tell) -> TelemetryCost
         rate = plan.rate or (turn.search.held or 0.0) * SHARE_OF_HELD
         if not rate:
             raise BenchError("no rate is held here at all: is the machine busy with something else?")
-        return _cost(_Runs(turn.side, rate, plan.run_s, tell), plan.rounds, spool)
+        side = turn.side
+        files = {name: slices_file(side.configuration.parent, name) for name in side.names}
+        before = {name: len(file.read_text("ascii").splitlines()) for name, file in files.items()}
+        tell(f"telemetry: on and off at {rate:,.0f}/s")
+        run = side.run(rate, plan.run_s)
+        costs = [
+            cost_of(name, [json.loads(line) for line in file.read_text("ascii").splitlines()[before[name] :]])
+            for name, file in files.items()
+        ]
+        return TelemetryCost(rate, run.is_held, costs, SpoolReader(spool).bounds()[1])
 
 
-def _cost(runs: "_Runs", rounds: int, spool: Path) -> TelemetryCost:
-    figures: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(rounds):
-        for is_on in (True, False) if number % 2 else (False, True):  # neither is always the first
-            figures[is_on].append(runs.cpu_us(is_on=is_on))
-    on, off = figures[True], figures[False]
-    return TelemetryCost(
-        rate=runs.rate,
-        rounds=rounds,
-        cpu_us_on=on,
-        cpu_us_off=off,
-        cost_share=statistics.median(on) / statistics.median(off) - 1,
-        pair_shares=[one / other - 1 for one, other in zip(on, off, strict=True)],
-        cpu_ratio_on=runs.busiest_on,
-        records=SpoolReader(spool).bounds()[1],
-        not_held=runs.not_held,
+def cost_of(name: str, slices: Sequence[Mapping[str, float]]) -> GatewayCost:
+    """Return what the slices of a gateway tell; raises BenchError if there are too few."""
+    usual = statistics.median(each["publications"] for each in slices) if slices else 0.0
+    pairs = [
+        (one, other) if one["on"] else (other, one)
+        for one, other in zip(slices[::2], slices[1::2], strict=False)
+        if usual and min(one["publications"], other["publications"]) >= BUSY_SHARE * usual
+    ]
+    if len(pairs) < PAIRS_MIN:
+        raise BenchError(f"gateway {name}: {len(pairs)} slices with publications: {PAIRS_MIN} are needed; run longer")
+    on, off = ([pair[place]["cpu_s"] / pair[place]["publications"] for pair in pairs] for place in (0, 1))
+    shares = [one / other - 1 for one, other in zip(on, off, strict=True)]
+    low, high = bounds(shares, random.Random(1))  # noqa: S311 - statistics, no secret
+    return GatewayCost(
+        gateway=name,
+        slices=len(pairs),
+        us_on=statistics.median(on) * 1e6,
+        us_off=statistics.median(off) * 1e6,
+        cost_share=statistics.median(shares),
+        cost_low=low,
+        cost_high=high,
+        cpu_ratio=statistics.fmean(each["cpu_s"] for pair in pairs for each in pair) / SLICE_S,
     )
-
-
-class _Runs:
-    """Runs of one side at one rate, with telemetry and without."""
-
-    def __init__(self, side: Side, rate: float, run_s: float, tell: Tell) -> None:
-        self._side = side
-        self.rate = rate
-        self._run_s = run_s
-        self._tell = tell
-        self._text = side.configuration.read_text()
-        self.not_held = 0
-        self.busiest_on = 0.0
-
-    def cpu_us(self, *, is_on: bool) -> float:
-        """Return the gateways' processor time for a publication, in microseconds, of one run."""
-        self._turn(is_on=is_on)
-        for attempt in range(TRIES_MAX):
-            before, begun = self._cpu_s(), time.monotonic()
-            run = self._side.run(self.rate, self._run_s)
-            used = [after - earlier for earlier, after in zip(before, self._cpu_s(), strict=True)]
-            took_s = time.monotonic() - begun
-            if run.is_held or attempt == TRIES_MAX - 1:
-                break
-        self.not_held += not run.is_held
-        if is_on:
-            self.busiest_on = max(self.busiest_on, max(used) / took_s)
-        cost_us = sum(used) / round(self.rate * self._run_s) * 1e6
-        self._tell(f"telemetry {'on' if is_on else 'off'}: {cost_us:.2f} us for each at {self.rate:,.0f}/s")
-        return cost_us
-
-    def _turn(self, *, is_on: bool) -> None:
-        self._side.configuration.write_text(self._text if is_on else self._text.replace(ON, OFF))
-        for gateway in self._side.gateways:
-            gateway.signal(signal.SIGHUP)
-        time.sleep(SETTLE_S)
-
-    def _cpu_s(self) -> Sequence[float]:
-        return [gateway.cpu_s() for gateway in self._side.gateways]

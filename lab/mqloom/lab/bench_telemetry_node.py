@@ -66,7 +66,7 @@ def measure_node(turns: int, subscribers: int, seed: int = 1) -> NodeCost:
             bench.switch(is_on=is_on)
             (on if is_on else off).append(bench.turn())
     shares = [one / other - 1 for one, other in zip(on, off, strict=True)]
-    low, high = _bounds(shares, random.Random(seed))  # noqa: S311 - statistics, no secret
+    low, high = bounds(shares, random.Random(seed))  # noqa: S311 - statistics, no secret
     bench.switch(is_on=True)
     window_s = statistics.median(bench.window() for _ in range(WINDOWS))
     count = BATCH * TURN_BATCHES
@@ -148,7 +148,7 @@ class _Node:
         return took_s
 
 
-def _bounds(values: list[float], randomness: random.Random) -> tuple[float, float]:
+def bounds(values: list[float], randomness: random.Random) -> tuple[float, float]:
     """Return between what the median of such values lies, by drawing from them again and again."""
     medians = sorted(statistics.median(randomness.choices(values, k=len(values))) for _ in range(RESAMPLES))
     return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]

@@ -23,7 +23,6 @@ from mqloom.lab.bench_telemetry_cost import TelemetryCost, TelemetryPlan, measur
 from mqloom.lab.bench_telemetry_node import NodeCost, measure_node
 
 RECORDS_MAX: Final = 100_000_000
-ROUNDS_MAX: Final = 100
 RUN_S_MAX: Final = 600.0
 RATE_MAX: Final = 200_000.0
 TURNS_MAX: Final = 100_000
@@ -39,8 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--gateways", type=whole_number(1_000), default=8, metavar="N", help="that send them; 8")
     add("--subscribers", type=whole_number(1_000), default=100, metavar="N", help="at the second broker; 100")
     add("--qos", type=int, choices=(0, 1), default=0, help="0")
-    add("--rounds", type=whole_number(ROUNDS_MAX), default=5, metavar="N", help="runs with telemetry, and without; 5")
-    add("--run-s", type=positive_number(RUN_S_MAX), default=20.0, metavar="S", help="how long each run is; 20")
+    add("--run-s", type=positive_number(RUN_S_MAX), default=60.0, metavar="S", help="how long gateways run; 60")
     add("--rate", type=positive_number(RATE_MAX), default=0.0, metavar="R", help="else 90%% of what is held")
     add("--turns", type=whole_number(TURNS_MAX), default=400, metavar="N", help="of the node, of each kind; 400")
     add("--json", action="store_true", help="print one JSON object, and nothing else")
@@ -64,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
             plan = TelemetryPlan(
                 subscribers=arguments.subscribers,
                 qos=arguments.qos,
-                rounds=arguments.rounds,
                 run_s=arguments.run_s,
                 rate=arguments.rate,
             )
@@ -93,15 +90,15 @@ def view(collected: Collected | None, node: NodeCost | None, cost: TelemetryCost
             f"{COST_TARGET:.0%}); a window ends in {node.window_ms:.2f} ms, {node.window_share:.3%} of its time"
         )
     if cost is not None:
-        yield f"telemetry of gateways at {cost.rate:,.0f} publications/s, {cost.rounds} runs of each kind in turns:"
-        for name, figures in (("on", cost.cpu_us_on), ("off", cost.cpu_us_off)):
-            listed = ", ".join(f"{each:.2f}" for each in figures)
-            yield f"  {name:>3}: {listed} microseconds of processor time for each publication, both gateways together"
-        pairs = ", ".join(f"{each:+.1%}" for each in cost.pair_shares)
-        yield f"  it costs {cost.cost_share:+.2%} (target: under {COST_TARGET:.0%}); pair by pair {pairs}"
-        yield f"  the busier gateway used {cost.cpu_ratio_on:.0%} of a processor; {cost.records:,} records collected"
-        if cost.not_held:
-            yield f"  in {cost.not_held} runs the rate was not held: the machine had something else to do"
+        yield f"gateways at {cost.rate:,.0f} publications/s, telemetry off and on in turns, {cost.records:,} records:"
+        for each in cost.gateways:
+            yield (
+                f"  {each.gateway}: {each.us_on:.2f} microseconds for a publication with telemetry, {each.us_off:.2f} "
+                f"without: {each.cost_share:+.2%} (between {each.cost_low:+.2%} and {each.cost_high:+.2%}; target: "
+                f"under {COST_TARGET:.0%}); {each.slices} slices of each kind, {each.cpu_ratio:.0%} of a processor"
+            )
+        if not cost.is_held:
+            yield "  the rate was not held: the machine had something else to do"
 
 
 @contextlib.contextmanager

@@ -76,6 +76,7 @@ class TelemetryDriver:
         self._answered_at = 0.0
         self._counted = 0
         self._told: Mapping[str, str] = {}
+        self._is_paused = False
         self._since = time.monotonic()
         self.broker_figures: Callable[[], Mapping[str, float]] = dict
         """Asked once in a window for the broker's own figures."""
@@ -100,6 +101,11 @@ class TelemetryDriver:
         else:
             self._begin_window()
 
+    def pause(self, *, is_paused: bool) -> None:
+        """Count and tell nothing for a while, or again: for measurements of what it costs."""
+        self._is_paused = is_paused
+        self._node.tally.is_on = self._plan.is_on and not is_paused
+
     def offer(self, records: Sequence[Record]) -> None:
         """Take records on their way: to plugins, and to the collector."""
         if not records or not self._plan.is_on:
@@ -113,7 +119,7 @@ class TelemetryDriver:
 
     def measured(self, load: Load, window_s: float) -> None:
         """A window of the meters has ended."""
-        if self._plan.is_on:
+        if self._plan.is_on and not self._is_paused:
             self.offer(self._recorder.load(load, self._node.look().clients, window_s, time.time()))
 
     async def run(self) -> None:
@@ -121,7 +127,7 @@ class TelemetryDriver:
         self._begin_window()
         while True:
             await asyncio.sleep(TICK_S)
-            if self._plan.is_on:
+            if self._plan.is_on and not self._is_paused:
                 self._tick()
 
     def _begin_window(self) -> None:
