@@ -7,7 +7,7 @@ import pytest
 
 from mqloom.agents.settings import read_settings, settings_hints
 from mqloom.core.command import main
-from mqloom.lab.demo_overload import HEAD, PERIODS, RATE, STRENGTHS, WEAKEST, Overload, running_overload
+from mqloom.lab.demo_overload import HEAD, PERIODS, RATE, STRENGTHS, WEAKEST, WINDOW_S, Overload, running_overload
 from mqloom.lab.demo_overload_view import summary, view
 from mqloom.lab.demo_trading import settled
 
@@ -80,5 +80,6 @@ def test_soft_links_and_overload_are_two_demonstrations(capsys: pytest.CaptureFi
 
 
 def test_its_settings_are_sound() -> None:
-    assert settings_hints(PERIODS) == []
-    assert read_settings(PERIODS).mode == "on"
+    settings = {**PERIODS, "window_s": WINDOW_S}
+    assert settings_hints(settings) == []
+    assert read_settings(settings).mode == "on"
