@@ -2,7 +2,7 @@
 
 import random
 
-from mqloom.gateway.pacing import LATE_S, OUTPUT_QUEUE_S, Pacer
+from mqloom.gateway.pacing import LATE_S, OUTPUT_QUEUE_S, SLICE_S, Pacer
 
 
 def test_an_idle_line_sends_at_once_and_then_no_faster_than_it_may() -> None:
@@ -59,3 +59,17 @@ def test_it_is_crowded_past_its_bound_and_has_room_at_a_quarter_of_it() -> None:
         now += 0.1
     assert not pacer.is_crowded
     assert pacer.waiting_bytes <= bound / 4
+
+
+def test_what_has_to_wait_leaves_many_at_once_and_not_one_by_one() -> None:
+    sent: list[float] = []
+    pacer, now, wakings = Pacer(100_000.0), 0.0, 0
+    for _ in range(1_000):
+        pacer.put(100, lambda: sent.append(0.0))
+    while pacer.next_at is not None:
+        now = max(now, pacer.next_at)
+        pacer.send(now)
+        wakings += 1
+    assert len(sent) == 1_000
+    assert 1.0 - LATE_S - SLICE_S <= now <= 1.0 + SLICE_S
+    assert wakings <= 1.0 / SLICE_S + 1

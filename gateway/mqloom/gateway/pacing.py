@@ -1,7 +1,9 @@
 """A line of bounded speed: what is put in comes out in its order, no faster than so many bytes a second.
 
-What comes late, because whoever runs it was busy, is made up for: up to LATE_S. More than OUTPUT_QUEUE_S may take to
-send is crowded: then what may be dropped is, and whoever causes the rest should pause.
+What has to wait leaves in slices of SLICE_S, many at once. One by one, each would be a waking of its own, and so would
+its acknowledgement: a line that is nearly full would cost several times the processor time of one that is not. What
+comes late, because whoever runs it was busy, is made up for: up to LATE_S. More than OUTPUT_QUEUE_S may take to send
+is crowded: then what may be dropped is, and whoever causes the rest should pause.
 """
 
 from collections import deque
@@ -11,8 +13,11 @@ from typing import Final
 OUTPUT_QUEUE_S: Final = 1.0
 """How long what waits may take to send until the line is crowded; it is not any more at a quarter of that."""
 
-LATE_S: Final = 0.05
+LATE_S: Final = 0.08
 """How much time is made up for."""
+
+SLICE_S: Final = 0.04
+"""The least time between two sendings of what had to wait."""
 
 Action = Callable[[], None]
 
@@ -24,6 +29,7 @@ class Pacer:
         assert bytes_s_max > 0
         self._bytes_s_max = bytes_s_max
         self._free_at = 0.0
+        self._sent_at = 0.0
         self._queue: deque[tuple[int, Action]] = deque()
         self.waiting_bytes = 0
 
@@ -34,6 +40,7 @@ class Pacer:
 
     def send(self, now: float) -> None:
         """Send what has its turn."""
+        self._sent_at = now
         while self._queue and self._free_at <= now:
             size, action = self._queue.popleft()
             self.waiting_bytes -= size
@@ -43,7 +50,7 @@ class Pacer:
     @property
     def next_at(self) -> float | None:
         """When `send` must be called."""
-        return self._free_at if self._queue else None
+        return max(self._free_at, self._sent_at + SLICE_S) if self._queue else None
 
     @property
     def is_crowded(self) -> bool:

@@ -6,6 +6,7 @@ Parks, acknowledgements and what the gateway keeps for itself do not wait.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -77,7 +78,8 @@ class Outward:
         else:
             self._pacer.put(size, partial(self._send, effect, then, refused))
             self._was_crowded = self._was_crowded or self._pacer.is_crowded
-            self._pace()
+            if self._timer is None:  # else it has its turn when that is over
+                self._pace()
 
     def _is_for_clients(self, effect: PublishLocally) -> bool:
         if effect.topic.startswith(self._for_clients) or effect.republished:
@@ -86,15 +88,19 @@ class Outward:
 
     def _pace(self) -> None:
         assert self._pacer is not None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer = None
         self._pacer.send(self._loop.time())
         if self._pacer.next_at is not None:
-            self._timer = self._loop.call_at(self._pacer.next_at, self._pace)
+            self._timer = self._loop.call_at(self._pacer.next_at, self._pace_in_time)
         if self._was_crowded and self._pacer.has_room:
             self._was_crowded = False
             self._on_room()
+
+    def _pace_in_time(self) -> None:
+        """Send what has its turn now: time of publications as much as if it had not had to wait."""
+        began = time.thread_time()
+        self._pace()
+        self._meter.busy_s += time.thread_time() - began
 
     def stop(self) -> None:
         """Send nothing that waits: of QoS 1 it comes again."""
