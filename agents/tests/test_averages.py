@@ -23,6 +23,14 @@ def test_every_figure_of_a_mean_is_the_mean_of_that_figure() -> None:
     assert mean_load([load_of(0.0), load_of(1.0)]) == load_of(0.5)
 
 
+def test_deliveries_have_a_mean_where_all_count_them() -> None:
+    counted = [replace(load_of(1.0), deliveries_s=each) for each in (1.0, 2.0)]
+    assert mean_load(counted).deliveries_s == 1.5
+    assert mean_load([*counted, load_of(1.0)]).deliveries_s is None
+    assert is_sound(counted[0])
+    assert not is_sound(replace(load_of(1.0), deliveries_s=-1.0))
+
+
 def test_an_average_is_of_what_came_since_it_was_taken() -> None:
     average = Average()
     assert average.load is None

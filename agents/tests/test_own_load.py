@@ -74,3 +74,56 @@ def test_nothing_is_learnt_while_many_come() -> None:
     estimate = one.estimate()
     assert estimate is not None
     assert estimate.delay.slope_s < 0.01
+
+
+def counted(deliveries: float, delay_s: float, subscriptions: int = 100) -> Load:
+    return replace(load(subscriptions, delay_s), deliveries_s=10.0 * deliveries)
+
+
+def test_where_deliveries_are_counted_the_delay_goes_by_these_whoever_comes() -> None:
+    one = own()
+    for number, deliveries in enumerate((4.0, 14.0, 24.0, 34.0)):  # a millisecond, and a tenth of one for each
+        one.sampled(counted(deliveries, 0.001 + 0.0001 * deliveries, subscriptions=100 * number), number * WINDOW_S)
+    one.changed(40.0)
+    one.sampled(counted(34.0, 0.0044), 60.0)
+    estimate = one.estimate()
+    assert estimate is not None
+    assert estimate.is_slope_known
+    assert estimate.work == 34.0
+    after = estimate.after(subscriptions=-1, deliveries_s=-200.0)
+    assert abs(after.delay_s - 0.0024) < 1e-9
+
+
+def test_with_one_amount_of_work_the_slope_is_not_known() -> None:
+    one = own()
+    one.sampled(counted(5.0, 0.001), 10.0)
+    one.sampled(counted(6.0, 0.001), 20.0)
+    estimate = one.estimate()
+    assert estimate is not None
+    assert not estimate.is_slope_known
+
+
+def test_who_cannot_tell_what_a_delivery_costs_goes_by_what_another_says_as_it_is_fast_itself() -> None:
+    teacher = own()
+    for number, deliveries in enumerate((5.0, 25.0, 45.0)):  # 0.7 ms, and 0.02 for each
+        teacher.sampled(counted(deliveries, 0.0007 + 0.00002 * deliveries), number * WINDOW_S)
+    pupil = own()
+    pupil.sampled(counted(10.0, 0.0018), 10.0)  # as the other, but half as fast
+    pupil.taught(None)
+    pupil.taught(pupil.lesson)  # who knows nothing teaches nothing
+    before = pupil.estimate()
+    assert before is not None
+    assert not before.is_slope_known
+    assert abs(before.delay.slope_s - 0.00018) < 1e-9
+    pupil.taught(teacher.lesson)
+    after = pupil.estimate()
+    assert after is not None
+    assert after.is_slope_known
+    assert abs(after.delay.slope_s - 0.00004) < 1e-9
+    assert abs(after.delay_s - 0.0018) < 1e-9
+
+
+def test_where_nobody_counts_deliveries_there_is_no_lesson() -> None:
+    one = own()
+    one.sampled(load(10, 0.01), 10.0)
+    assert one.lesson is None

@@ -244,3 +244,12 @@ def test_sizes_are_corrected_within_bounds_only() -> None:
     assert calibrated(profile, 1e-9).groups[0].bytes_each == 50.0
     assert calibrated(profile, 0.0) is profile
     assert calibrated(profiled({"one": ["a > 1"]}, [{"a": 0}]), 1.0).groups[0].bytes_each == 100.0
+
+
+def test_all_groups_together_make_the_deliveries_that_were_counted() -> None:
+    profile = profiled({"one": ["a > 1"], "two": ["a > 1"], "three": ["a > 2"]}, [{"a": 2}, {"a": 3}])
+    # Three a second come in; the first two get all of them, the third every other one: 7.5 a second by the samples.
+    assert calibrated(profile, 1_000.0, 9.0).deliveries_factor == 1.2
+    assert calibrated(profile, 0.0, 9.0).deliveries_factor == 1.2
+    assert calibrated(profile, 1_000.0, 900.0).deliveries_factor == 3.0
+    assert calibrated(profile, 1_000.0).deliveries_factor == 1.0

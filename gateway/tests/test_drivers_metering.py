@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mqloom.core import layout
+from mqloom.core.events import AcksReceived, FramesReceived, LocallyPublished, Started
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import Load
 from mqloom.core.publication import Publication
@@ -138,3 +139,24 @@ def payloads(received: list[tuple[float, Received]]) -> list[bytes]:
 
 def test_the_machine_says_how_much_memory_there_is() -> None:
     assert machine_bytes() > 1 << 26
+
+
+def test_frames_and_acknowledgements_without_a_publication_are_not_the_time_of_publications(tmp_path: Path) -> None:
+    path, _ = write(tmp_path)
+
+    async def look() -> None:
+        driver = build_driver(load_federation(path), A)
+        add, frames = driver.node.counters.add, FramesReceived(sender=GatewayId("B"), frames=())
+        assert not driver._is_data(frames, 0)
+        add("publications_received")
+        assert driver._is_data(frames, 0)
+        assert not driver._is_data(frames, 1)
+        acks = AcksReceived(neighbour=GatewayId("B"), acks=())
+        assert not driver._is_data(acks, 1)
+        add("publications_forwarded")
+        assert driver._is_data(acks, 1)
+        assert not driver._is_data(acks, 1)  # what else was acknowledged since
+        assert driver._is_data(LocallyPublished(numbers=()), 1)
+        assert not driver._is_data(Started(), 1)
+
+    asyncio.run(look())

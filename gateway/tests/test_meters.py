@@ -70,3 +70,11 @@ def test_a_window_that_begins_anew_forgets_what_was_before() -> None:
     meter.begin(Figures(100, 0, cpu_s=50.0), 60.0)
     load = meter.sample(Figures(110, 0, cpu_s=51.0), 70.0)
     assert (load.input_rate, load.delay_s, load.cpu_ratio) == (1.0, 0.0, 0.1)
+
+
+def test_deliveries_are_those_of_the_window_and_unknown_where_nobody_counts() -> None:
+    meter = Meter(0.0)
+    assert meter.sample(Figures(10, 0, deliveries=300), 10.0).deliveries_s == 30.0
+    load = meter.sample(Figures(20, 0, deliveries=310), 20.0)
+    assert (load.deliveries_s, load.work) == (1.0, 1.0)
+    assert meter.sample(Figures(20, 7), 30.0).deliveries_s is None

@@ -123,25 +123,31 @@ def test_what_is_predicted_is_what_follows_from_who_goes(asked: Asked) -> None:
     profile, choice = asked.task.profile, asked.choice
     going = set(choice.clients)
     wanted_here = left_here = taken = subscriptions = 0
-    bytes_s = 0.0
+    bytes_s = deliveries_s = 0.0
     there = int.from_bytes(profile.accepting.astype("<u8").tobytes(), "little")
-    for group, row in zip(profile.groups, profile.bits, strict=True):
+    for place, (group, row) in enumerate(zip(profile.groups, profile.bits, strict=True)):
         bits = int.from_bytes(row.astype("<u8").tobytes(), "little")
         gone = len(going & set(group.clients))
         wanted_here |= bits
         left_here |= bits if gone < group.subscribers else 0
         taken |= bits if gone else 0
         subscriptions += gone * group.subscriptions
+        deliveries_s += gone * gets_each(asked.task, place)
         bytes_s += gone * group.bytes_each * profile.input_rate * bits.bit_count() / max(1, profile.samples)
     each = profile.input_rate / max(1, profile.samples)
     reduced = each * (wanted_here & ~left_here).bit_count()
     added = each * (taken & ~there).bit_count()
-    local = asked.task.local.after(rate=-reduced, subscriptions=-subscriptions, bytes_s=-bytes_s)
-    remote = asked.task.remote.after(rate=added, subscriptions=subscriptions, bytes_s=bytes_s)
+    more = {"subscriptions": subscriptions, "bytes_s": bytes_s, "deliveries_s": deliveries_s}
+    less = {name: -amount for name, amount in more.items()}
+    local = asked.task.local.after(rate=-reduced, **less)  # type: ignore[arg-type]
+    remote = asked.task.remote.after(rate=added, **more)  # type: ignore[arg-type]
     for predicted, expected in ((choice.local, local), (choice.remote, remote)):
         assert predicted.subscriptions == expected.subscriptions
         assert predicted.input_rate == pytest.approx(expected.input_rate, rel=1e-9, abs=1e-9)
         assert predicted.output_bytes_s == pytest.approx(expected.output_bytes_s, rel=1e-9, abs=1e-6)
+        assert (predicted.deliveries_s is None) == (expected.deliveries_s is None)
+        if expected.deliveries_s is not None:
+            assert predicted.deliveries_s == pytest.approx(expected.deliveries_s, rel=1e-9, abs=1e-6)
 
 
 @settings(max_examples=200, deadline=None)
@@ -166,13 +172,28 @@ def test_what_is_given_for_one_metric_costs_at_most_half_of_it_in_others_unless_
     assert worse <= PRICE * gained + 1e-9
 
 
+def gets_each(task: OffloadTask, group: int) -> float:
+    """Return what each client of a group gets a second."""
+    profile = task.profile
+    bits = int.from_bytes(profile.bits[group].astype("<u8").tobytes(), "little")
+    return profile.input_rate * bits.bit_count() / max(1, profile.samples) * profile.deliveries_factor
+
+
 def replayed(task: OffloadTask, choice: OffloadChoice, cards: int) -> tuple[BrokerEstimate, BrokerEstimate]:
     """Return both brokers after the first cards."""
     local, remote = task.local, task.remote
     for card in choice.cards[:cards]:
         subscriptions, bytes_s = card.number * task.profile.groups[card.group].subscriptions, card.bytes_s_each
-        local = local.after(rate=-card.rate_reduced, subscriptions=-subscriptions, bytes_s=-card.number * bytes_s)
-        remote = remote.after(rate=card.rate_added, subscriptions=subscriptions, bytes_s=card.number * bytes_s)
+        gets = card.number * gets_each(task, card.group)
+        local = local.after(
+            rate=-card.rate_reduced,
+            subscriptions=-subscriptions,
+            bytes_s=-card.number * bytes_s,
+            deliveries_s=-gets,
+        )
+        remote = remote.after(
+            rate=card.rate_added, subscriptions=subscriptions, bytes_s=card.number * bytes_s, deliveries_s=gets
+        )
     return local, remote
 
 

@@ -79,9 +79,10 @@ class Session:
         added = self.rate(self.bits[group] & ~self.there)
         subscriptions = number * own.subscriptions
         bytes_s = number * (self.rate(self.bits[group]) * own.bytes_each)
+        gets = number * (self.rate(self.bits[group]) * self.profile.deliveries_factor)
         return (
-            self.local.after(rate=-reduced, subscriptions=-subscriptions, bytes_s=-bytes_s),
-            self.remote.after(rate=added, subscriptions=subscriptions, bytes_s=bytes_s),
+            self.local.after(rate=-reduced, subscriptions=-subscriptions, bytes_s=-bytes_s, deliveries_s=-gets),
+            self.remote.after(rate=added, subscriptions=subscriptions, bytes_s=bytes_s, deliveries_s=gets),
         )
 
     def number_of(self, group: int, goal: Goal) -> int:

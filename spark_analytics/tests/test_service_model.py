@@ -1,5 +1,7 @@
 """What a publication costs, and how many more subscriptions a broker can hold."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def points(subscriptions: list[float], service_s: list[float], samples: list[int
 
 
 def estimate(**more: float) -> BrokerEstimate:
-    known = {"input_rate": 100.0, "output_bytes_s": 1_000.0, "output_bytes_s_max": 10_000.0, **more}
+    known: dict[str, Any] = {"input_rate": 100.0, "output_bytes_s": 1_000.0, "output_bytes_s_max": 10_000.0, **more}
     return BrokerEstimate(subscriptions=100, delay=DelayModel(0.00002, 0.001), **known)
 
 

@@ -30,6 +30,7 @@ FIGURE_MAX: Final = 1e15
 def mean_load(loads: Sequence[Load]) -> Load:
     """Return the mean of every figure; there must be one load at least."""
     assert loads, "the mean of nothing"
+    deliveries = [load.deliveries_s for load in loads]
     return Load(
         input_ratio=fmean(load.input_ratio for load in loads),
         delay_s=fmean(load.delay_s for load in loads),
@@ -40,12 +41,13 @@ def mean_load(loads: Sequence[Load]) -> Load:
         subscriptions=round(fmean(load.subscriptions for load in loads)),
         cpu_ratio=fmean(load.cpu_ratio for load in loads),
         memory_ratio=fmean(load.memory_ratio for load in loads),
+        deliveries_s=None if None in deliveries else fmean(each for each in deliveries if each is not None),
     )
 
 
 def is_sound(load: Load) -> bool:
     """Tell whether every figure is one that a meter can have measured: a number, not less than nothing, nor absurd."""
-    return all(0 <= figure <= FIGURE_MAX for figure in astuple(load))
+    return all(figure is None or 0 <= figure <= FIGURE_MAX for figure in astuple(load))
 
 
 class Average:

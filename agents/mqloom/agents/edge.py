@@ -8,6 +8,8 @@ import random
 from collections.abc import Sequence
 from typing import Final, Literal
 
+import msgspec
+
 from mqloom.agents.aftermath import Aftermath, told
 from mqloom.agents.averages import IDLE
 from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
@@ -19,6 +21,8 @@ from mqloom.agents.mediation import (
     Hear,
     Help,
     Mediation,
+    Reply,
+    Request,
     Said,
     Settled,
     encode,
@@ -280,6 +284,8 @@ class Edge:
     # sessions (3.4.1).
 
     def _mediate(self, message: Mediation, origin: GatewayId, now: float) -> list[AgentEffect]:
+        if isinstance(message, Request | Reply):
+            self._own.taught(message.estimate)
         return self._tell(self._mediator.receive(message, origin, now, self._offer), now)
 
     def _offer(self, is_advice: bool) -> Offer:
@@ -333,6 +339,8 @@ class Edge:
             decision.moved = late.moved
 
     def _to(self, partner: GatewayId, message: Said) -> PublishControl:
+        if isinstance(message, Request):
+            message = msgspec.structs.replace(message, estimate=self._own.lesson)
         # It goes only where it is asked for, so many hops cost nothing.
         return PublishControl(encode(message), self._peer.session_hops, subject_to("local", partner))
 

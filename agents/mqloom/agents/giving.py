@@ -161,7 +161,7 @@ class Giving:
         bounds: OffloadBounds,
     ) -> OffloadChoice:
         profile = profile_of(samples, ready.wishes, ready.movable, covering, rate)
-        profile = calibrated(profile, ready.estimate.output_bytes_s)
+        profile = calibrated(profile, ready.estimate.output_bytes_s, ready.estimate.deliveries_s)
         task = OffloadTask(
             metric=self._candidate.metric,
             profile=profile,

@@ -78,6 +78,8 @@ class Request(Struct, frozen=True, tag="request", kw_only=True):
     """Nobody will be moved: the sender only says what it would do."""
     cluster: ClusterName = ""
     """The sender's, between clusters."""
+    estimate: BrokerEstimate | None = None
+    """The sender's, if it knows what a delivery costs and the other may not."""
 
 
 class Reply(Struct, frozen=True, tag="reply", kw_only=True):
@@ -179,7 +181,7 @@ def decode(body: bytes) -> Said:
         message: Said = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(f"no message of a load agent: {error}") from error
-    if isinstance(message, Reply) and message.estimate is not None and not _is_sound(message.estimate):
+    if isinstance(message, Request | Reply) and message.estimate is not None and not _is_sound(message.estimate):
         raise RemoteError(f"an estimate that is no number: {message.estimate}")
     if isinstance(message, Settled) and not is_sound(message.load):
         raise RemoteError(f"a load that nobody can have measured: {message.load}")
@@ -188,7 +190,7 @@ def decode(body: bytes) -> Said:
 
 def _is_sound(estimate: BrokerEstimate) -> bool:
     numbers = (*(getattr(estimate, field.name) for field in fields(estimate) if field.name != "delay"), *estimate.delay)
-    return all(math.isfinite(number) for number in numbers)
+    return all(number is None or math.isfinite(number) for number in numbers)
 
 
 def subject_to(level: Level, partner: GatewayId) -> Mapping[str, Scalar]:

@@ -1,5 +1,6 @@
 """What an edge knows of its own load: what was measured lately, and what a publication costs (paper 000, 4.2)."""
 
+import dataclasses
 from collections import deque
 from statistics import fmean
 from typing import Final
@@ -8,11 +9,14 @@ from msgspec.structs import replace
 
 from mqloom.agents.averages import mean_load
 from mqloom.agents.settings import BalanceSettings
-from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of
+from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of, informed
 from mqloom.core.load import METRICS, Load, Metric, difference
 
 RECENT_WINDOWS: Final = 3
 """Windows of the meters whose mean an estimate starts from."""
+
+LEARNT_FROM_MIN: Final = 10
+"""Publications in a window from which it is learnt what a delivery costs: what fewer cost is chance."""
 
 CHANGE_MAX: Final = 20
 CHANGE_SHARE_MAX: Final = 0.1
@@ -25,7 +29,9 @@ class OwnLoad:
     def __init__(self, settings: BalanceSettings) -> None:
         self._settings = settings
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
-        self._delays = DelayBuckets()
+        self._delays = DelayBuckets()  # by subscriptions (4.2)
+        self._delays_of_deliveries = DelayBuckets()
+        self._taught: BrokerEstimate | None = None
         self._subscriptions = 0
         self._counts_from: float | None = None
         self.last: Load | None = None
@@ -54,11 +60,30 @@ class OwnLoad:
         load = mean_load(recent) if recent else self.last
         if load is None:
             return None
-        model = self._delays.model() or DelayModel(0.0, 0.0)
+        learnt = self._delays if load.deliveries_s is None else self._delays_of_deliveries
+        model = learnt.model() or DelayModel(0.0, 0.0)
         # A window without a publication has no delay. Where there were none at all, what was learnt before holds.
         delays = [each.delay_s for each in recent or (load,) if each.input_rate > 0]
-        delay_s = fmean(delays) if delays else model.at(load.subscriptions)
-        return estimate_of(replace(load, delay_s=delay_s), model)
+        delay_s = fmean(delays) if delays else model.at(load.work)
+        own = estimate_of(replace(load, delay_s=delay_s), model, is_slope_known=learnt.is_slope_known)
+        if self._taught is None or own.is_slope_known:
+            return own
+        return dataclasses.replace(informed(own, self._taught), is_slope_known=True)
+
+    def taught(self, other: BrokerEstimate | None) -> None:
+        """Take what another broker knows of what a delivery costs, until we know it ourselves.
+
+        Beyond the paper. A broker that has had about one amount of work cannot tell what it costs from what a
+        publication costs anyway, and where brokers came to their clients by a session, each is such a one.
+        """
+        if other is not None and other.deliveries_s is not None and other.is_slope_known:
+            self._taught = other
+
+    @property
+    def lesson(self) -> BrokerEstimate | None:
+        """What another broker may learn of us."""
+        estimate = self.estimate()
+        return estimate if estimate is not None and estimate.deliveries_s is not None else None
 
     def _since_jump(self) -> list[Load]:
         """Return the last windows, none from before a jump by as much as begins a session: rates have changed then."""
@@ -78,8 +103,10 @@ class OwnLoad:
         """Learn what a publication costs (4.2), from a window in which the number of subscriptions was about the same.
 
         The delay is that of the whole window, so it belongs to the number in the middle of it. Where many came or went
-        at once it belongs to none.
+        at once it belongs to none. Deliveries are of the whole window, too, and belong to it whoever came or went.
         """
+        if load.deliveries_s is not None and load.input_rate * self._settings.window_s >= LEARNT_FROM_MIN:
+            self._delays_of_deliveries.observe(load.work, load.delay_s)
         before, self._subscriptions = self._subscriptions, load.subscriptions
         change = abs(load.subscriptions - before)
         if load.input_rate > 0 and change <= max(CHANGE_MAX, CHANGE_SHARE_MAX * before):  # else there is no delay

@@ -70,25 +70,32 @@ def profile_of(
     return Profile(groups, pack(matched), pack(accepting[np.newaxis, :])[0], len(samples), input_rate)
 
 
-def calibrated(profile: Profile, output_bytes_s: float) -> Profile:
+def calibrated(profile: Profile, output_bytes_s: float, deliveries_s: float | None = None) -> Profile:
     """Return the profile with what a publication puts on the line, so that all groups together make what was measured.
 
     The size of a publication is not what goes to a client: there are envelopes, and topics of the client's own. And a
     few samples make the whole look more or less than it is. Where clients get much else, each seems to take more along
-    than it does: then too few are moved, rather than too many; and CALIBRATION bounds it.
+    than it does: then too few are moved, rather than too many; and CALIBRATION bounds it. The same goes for how many
+    deliveries there are, where they are counted.
     """
-    if not profile.samples or output_bytes_s <= 0:
+    if not profile.samples:
         return profile
     rates = profile.input_rate * count(profile.bits) / profile.samples
-    sent = sum(
-        group.subscribers * group.bytes_each * float(rate) for group, rate in zip(profile.groups, rates, strict=True)
-    )
-    if sent <= 0:
+    gets = [group.subscribers * float(rate) for group, rate in zip(profile.groups, rates, strict=True)]
+    sent = sum(rate * group.bytes_each for group, rate in zip(profile.groups, gets, strict=True))
+    if deliveries_s:
+        profile = replace(profile, deliveries_factor=_factor(deliveries_s, sum(gets)))
+    if sent <= 0 or output_bytes_s <= 0:
         return profile
-    low, high = CALIBRATION
-    factor = min(high, max(low, output_bytes_s / sent))
+    factor = _factor(output_bytes_s, sent)
     groups = [group._replace(bytes_each=group.bytes_each * factor) for group in profile.groups]
     return replace(profile, groups=groups)
+
+
+def _factor(measured: float, sampled: float) -> float:
+    """Return by what to correct what was sampled, so that it makes what was measured; within bounds."""
+    low, high = CALIBRATION
+    return min(high, max(low, measured / sampled)) if sampled > 0 else 1.0
 
 
 def pack(matched: NDArray[np.bool_]) -> Bits:

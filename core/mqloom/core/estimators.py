@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from mqloom.core.load import Load, Metric
+from mqloom.core.load import Load, Metric, work_of
 
 BUCKET_WIDTH: Final = 10
 """Counts of subscriptions are rounded to the nearest ten: 5 to 14 are bucket 10."""
@@ -27,14 +27,14 @@ OUTPUT_RATIO_MAX: Final = 10.0
 
 
 class DelayModel(NamedTuple):
-    """The matching delay as a line (equation 9): seconds a subscription, and seconds with none."""
+    """The matching delay as a line (equation 9): seconds a subscription, or what else work is, and with none."""
 
     slope_s: float
     base_s: float
 
-    def at(self, subscriptions: int) -> float:
-        """Return the delay with so many subscriptions; never less than nothing."""
-        return max(0.0, self.slope_s * subscriptions + self.base_s)
+    def at(self, work: float) -> float:
+        """Return the delay with so many subscriptions, or so much work; never less than nothing."""
+        return max(0.0, self.slope_s * work + self.base_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,20 @@ class BrokerEstimate:
     """The memory that is used whatever subscriptions there are, as a ratio."""
     memory_each: float = 0.0
     """The memory that one subscription takes, as a ratio."""
+    deliveries_s: float | None = None
+    """Publications a second given to its clients, where they are counted: then the delay is a line over these."""
+    is_slope_known: bool = True
+    """Whether the delay was measured with different amounts of work; else its slope is assumed."""
+
+    @property
+    def work(self) -> float:
+        """What the matching delay is a line over."""
+        return work_of(self.subscriptions, self.deliveries_s, self.input_rate)
 
     @property
     def delay_s(self) -> float:
         """The matching delay."""
-        return self.delay.at(self.subscriptions)
+        return self.delay.at(self.work)
 
     @property
     def input_ratio(self) -> float:
@@ -90,23 +99,28 @@ class BrokerEstimate:
             return self.input_ratio
         return self.output_ratio if metric == "output" else self.delay_s
 
-    def after(self, *, rate: float = 0.0, subscriptions: int = 0, bytes_s: float = 0.0) -> "BrokerEstimate":
+    def after(
+        self, *, rate: float = 0.0, subscriptions: int = 0, bytes_s: float = 0.0, deliveries_s: float = 0.0
+    ) -> "BrokerEstimate":
         """Return the estimate with so much more (or, negative, less) of each; nothing falls below nothing."""
         return replace(
             self,
+            deliveries_s=None if self.deliveries_s is None else max(0.0, self.deliveries_s + deliveries_s),
             input_rate=max(0.0, self.input_rate + rate),
             subscriptions=max(0, self.subscriptions + subscriptions),
             output_bytes_s=max(0.0, self.output_bytes_s + bytes_s),
         )
 
 
-def estimate_of(load: Load, delay: DelayModel, memory_each: float = 0.0) -> BrokerEstimate:
+def estimate_of(
+    load: Load, delay: DelayModel, memory_each: float = 0.0, *, is_slope_known: bool = True
+) -> BrokerEstimate:
     """Return the estimate that starts from measured load: the model is moved to go through what was measured.
 
     `memory_each` is the memory that one subscription takes, where it is known. Else none of the memory counts as
     theirs: most of a process is not, and a broker with two subscriptions would seem to have no room for a third.
     """
-    moved = DelayModel(delay.slope_s, load.delay_s - delay.slope_s * load.subscriptions)
+    moved = DelayModel(delay.slope_s, load.delay_s - delay.slope_s * load.work)
     # What was queued counts as sent: equation 3 tells overload by it, and it has to be sent some time.
     ratio = min(load.output_ratio, OUTPUT_RATIO_MAX)
     sent = ratio * load.output_bytes_s_max if load.output_bytes_s_max else load.output_bytes_s
@@ -119,6 +133,8 @@ def estimate_of(load: Load, delay: DelayModel, memory_each: float = 0.0) -> Brok
         cpu_beside=max(0.0, load.cpu_ratio - load.input_ratio) if load.cpu_ratio else 0.0,
         memory_beside=max(0.0, load.memory_ratio - memory_each * load.subscriptions),
         memory_each=memory_each,
+        deliveries_s=load.deliveries_s,
+        is_slope_known=is_slope_known,
     )
 
 
@@ -128,9 +144,16 @@ def informed(remote: BrokerEstimate, local: BrokerEstimate) -> BrokerEstimate:
     A broker that never had a subscription has no slope: it would seem to take any number for nothing. Ours is taken
     instead, as much steeper as one publication without any subscription takes longer there. One that never had a
     publication either knows nothing of its delay, whatever it has subscriptions of: it counts as fast as ours.
+
+    Where deliveries are counted, ours is also taken for one that has measured its delay with about one amount of work:
+    what a publication costs whoever wants it would else be put down to the few deliveries that it has.
     """
     if remote.delay_s <= 0 and not remote.delay.slope_s:
         return replace(remote, delay=local.delay)
+    if remote.deliveries_s is not None and local.deliveries_s is not None and not remote.is_slope_known:
+        ours_s = local.delay.at(remote.work)
+        slope_s = local.delay.slope_s * (remote.delay_s / ours_s if ours_s else 1.0)
+        return replace(remote, delay=DelayModel(slope_s, remote.delay_s - slope_s * remote.work))
     if remote.delay.slope_s or remote.subscriptions:
         return remote
     base_s = local.delay.at(0)
@@ -142,13 +165,13 @@ def informed(remote: BrokerEstimate, local: BrokerEstimate) -> BrokerEstimate:
 class _Bucket:
     """Averages of what was observed with about so many subscriptions."""
 
-    subscriptions: float
+    work: float
     delay_s: float
     observed: int = 1
 
-    def add(self, subscriptions: int, delay_s: float) -> None:
+    def add(self, work: float, delay_s: float) -> None:
         self.observed = min(self.observed + 1, AVERAGED_MAX)
-        self.subscriptions += (subscriptions - self.subscriptions) / self.observed
+        self.work += (work - self.work) / self.observed
         self.delay_s += (delay_s - self.delay_s) / self.observed
 
 
@@ -167,7 +190,12 @@ class DelayBuckets:
         self._history: deque[float] = deque(maxlen=SPIKE_HISTORY)
         self._ignored = 0
 
-    def observe(self, subscriptions: int, delay_s: float) -> bool:
+    @property
+    def is_slope_known(self) -> bool:
+        """Whether there are two buckets to draw a line through."""
+        return bool(self._slopes())
+
+    def observe(self, work: float, delay_s: float) -> bool:
         """Take the delay of a window in which there were so many subscriptions; False: ignored as a spike."""
         is_spike = self._is_spike(delay_s)
         self._history.append(delay_s)
@@ -175,11 +203,11 @@ class DelayBuckets:
             self._ignored += 1
             return False
         self._ignored = 0
-        place = (subscriptions + BUCKET_WIDTH // 2) // BUCKET_WIDTH
+        place = int((work + BUCKET_WIDTH // 2) // BUCKET_WIDTH)
         if place in self._buckets:
-            self._buckets[place].add(subscriptions, delay_s)
+            self._buckets[place].add(work, delay_s)
         else:
-            self._buckets[place] = _Bucket(float(subscriptions), delay_s)
+            self._buckets[place] = _Bucket(float(work), delay_s)
         self._last = self._buckets[place]
         if len(self._buckets) > BUCKETS_MAX:  # never the last updated one: the line goes through it
             del self._buckets[min(each for each in self._buckets if each != place)]
@@ -209,13 +237,17 @@ class DelayBuckets:
         last = self._last
         if last is None:
             return None
-        slopes = [
-            (each.delay_s - last.delay_s) / (each.subscriptions - last.subscriptions)
+        slopes = self._slopes()
+        proportional_s = last.delay_s / last.work if last.work else 0.0
+        slope_s = max(0.0, fmean(slopes)) if slopes else proportional_s
+        return DelayModel(slope_s, last.delay_s - slope_s * last.work)
+
+    def _slopes(self) -> list[float]:
+        last = self._last
+        if last is None:
+            return []
+        return [
+            (each.delay_s - last.delay_s) / (each.work - last.work)
             for each in self._buckets.values()
-            if abs(each.subscriptions - last.subscriptions) >= BUCKET_WIDTH
+            if abs(each.work - last.work) >= BUCKET_WIDTH
         ]
-        if slopes:
-            slope_s = max(0.0, fmean(slopes))
-        else:
-            slope_s = last.delay_s / last.subscriptions if last.subscriptions else 0.0
-        return DelayModel(slope_s, last.delay_s - slope_s * last.subscriptions)

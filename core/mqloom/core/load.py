@@ -51,6 +51,13 @@ class Load(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many stand in the matching engine."""
     cpu_ratio: float = 0.0
     memory_ratio: float = 0.0
+    deliveries_s: float | None = None
+    """Publications a second that were given to its own clients, once for each of them; None: not counted."""
+
+    @property
+    def work(self) -> float:
+        """What the matching delay grows with: see `work_of`."""
+        return work_of(self.subscriptions, self.deliveries_s, self.input_rate)
 
     def of(self, metric: Metric) -> float:
         """Return one of the three figures that are balanced."""
@@ -62,6 +69,18 @@ class Load(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def utilisation(self) -> float:
         """The fullest of all resources: what overload is told by (3.3.3, step 1)."""
         return max(self.input_ratio, self.output_ratio, self.cpu_ratio, self.memory_ratio)
+
+
+def work_of(subscriptions: int, deliveries_s: float | None, input_rate: float) -> float:
+    """Return what the matching delay grows with: subscriptions, or deliveries for each publication.
+
+    In section 4.2 it is the number of subscriptions. Where deliveries are counted, it is these: to match costs our
+    engine next to nothing more with more subscriptions, and what a publication costs is to encode it for everybody who
+    gets it. Subscribers differ in what they get by orders of magnitude, and those who get most are moved first.
+    """
+    if deliveries_s is None:
+        return float(subscriptions)
+    return deliveries_s / input_rate if input_rate > 0 else 0.0
 
 
 def difference(metric: Metric, one: float, other: float, delay_factor_s: float) -> float:

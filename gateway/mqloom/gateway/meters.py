@@ -31,6 +31,8 @@ class Figures(NamedTuple):
     memory_ratio: float = 0.0
     waiting_bytes: int = 0
     """What is queued for our own clients at the moment."""
+    deliveries: int | None = None
+    """Publications given to our own clients, once for each; None: not counted."""
     is_crowded: bool = False
     """Whether so much waits for our own broker that nothing more is taken in."""
 
@@ -60,6 +62,7 @@ class Meter:
         if publications > 0:  # with none, it is as it was
             self._delay_s = self.busy_s / publications
         rate = publications / window_s
+        deliveries = None if figures.deliveries is None else figures.deliveries - (self._before.deliveries or 0)
         queued = self.queued_bytes
         sent = max(0, queued + self._before.waiting_bytes - figures.waiting_bytes)
         load = Load(
@@ -72,6 +75,7 @@ class Meter:
             subscriptions=figures.subscriptions,
             cpu_ratio=max(0.0, figures.cpu_s - self._before.cpu_s) / window_s,
             memory_ratio=figures.memory_ratio,
+            deliveries_s=None if deliveries is None else deliveries / window_s,
         )
         self.begin(figures, now)
         return load

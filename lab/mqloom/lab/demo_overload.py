@@ -212,9 +212,11 @@ def predicted(giving: GatewayId, decision: Decision, since: float) -> dict[str, 
     }
 
 
-def expected_bytes_s(wishes: Sequence[Interest], rate: float, randomness: random.Random) -> float:
+def expected_bytes_s(
+    wishes: Sequence[Interest], rate: float, randomness: random.Random, companies: Sequence[str] = COMPANIES
+) -> float:
     """Return about how many bytes a second all of them get together."""
-    market = Turns(Market(randomness, COMPANIES))
+    market = Turns(Market(randomness, companies))
     wanted = sum(wish.wants(market.quote(number)) for number in range(TRIALS) for wish in wishes)
     return wanted / TRIALS * rate * DELIVERY_BYTES
 

@@ -1,6 +1,7 @@
 """Questions for offload plugins: profiles and estimates of two brokers, of the paper's Table I, and made-up ones."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def made_up_task(
     capacity = max(1.0, sent) / randomness.uniform(0.5, 1.3)
     delay_s = randomness.uniform(0.3, 1.2) / rate
     less = [randomness.uniform(0.0, 1.1) for _ in range(4)]
-    return OffloadTask(
+    task = OffloadTask(
         metric=metric,
         profile=Profile(made, _packed(rows, samples), _packed([wanted_there], samples)[0], samples, rate),
         local=_estimate(randomness, rate, number, delay_s, sent, capacity),
@@ -82,6 +83,25 @@ def made_up_task(
         bounds=bounds or OffloadBounds(),
         randomness=randomness,
     )
+    if randomness.random() < 0.5:
+        return task
+    gets = sum(
+        rate * row.bit_count() / max(1, samples) * each.subscribers for row, each in zip(rows, made, strict=True)
+    )
+    factor = randomness.choice([1.0, 0.9, 1.2])
+    return replace(
+        task,
+        profile=replace(task.profile, deliveries_factor=factor),
+        local=_by_deliveries(randomness, task.local, gets * factor),
+        remote=_by_deliveries(randomness, task.remote, gets * randomness.uniform(0.0, 1.1)),
+    )
+
+
+def _by_deliveries(randomness: random.Random, estimate: BrokerEstimate, deliveries_s: float) -> BrokerEstimate:
+    """Return the same broker, if what a publication costs goes by how many get it."""
+    counted = replace(estimate, deliveries_s=deliveries_s)
+    slope_s = randomness.choice([0.0, 0.3, 1.0]) * estimate.delay_s / max(1.0, counted.work)
+    return replace(counted, delay=DelayModel(slope_s, estimate.delay_s - slope_s * counted.work))
 
 
 def _some(randomness: random.Random, samples: int, share: float) -> int:

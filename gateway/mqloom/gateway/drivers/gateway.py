@@ -73,8 +73,8 @@ from mqloom.gateway.reconfiguring import Reconfigured
 
 logger = logging.getLogger(__name__)
 
-DATA_EVENTS: Final = frozenset((PublishesReceived, FramesReceived, LocallyPublished, AcksReceived, ParkedReceived))
-"""What the time of publications is spent on."""
+DATA_EVENTS: Final = frozenset((PublishesReceived, LocallyPublished, ParkedReceived))
+"""What the time of publications is spent on, always; on frames and their acknowledgements it may be."""
 
 
 class Addresses(NamedTuple):
@@ -131,6 +131,7 @@ class GatewayDriver:
             self._connect,
         )
         self._beside = Beside(self._handle)
+        self._forwarded = 0
         self._meter = Meter(self._loop.time(), observation.output_bytes_s_max)
         self._outward = Outward(
             gateway,
@@ -372,14 +373,28 @@ class GatewayDriver:
             return True
         return self._intake is not None and self._intake.connection.is_crowded
 
+    def _is_data(self, event: Event | Reconfigured, received: int) -> bool:
+        """Tell whether publications are what an event's time was spent on, of which so many had been received before.
+
+        Frames may have none, but subscriptions of clients that come or move; and so may those that are acknowledged.
+        """
+        kind, value = type(event), self.node.counters.value
+        if kind is FramesReceived:
+            return received != value("publications_received", "")
+        if kind is AcksReceived:
+            forwarded, self._forwarded = self._forwarded, value("publications_forwarded", "")
+            return forwarded != self._forwarded
+        return kind in DATA_EVENTS
+
     def _handle(self, event: Event | Reconfigured) -> None:
         if self._ended.done():
             return
         began = time.thread_time()  # what others do on a busy machine is not our load
+        received = self.node.counters.value("publications_received", "")
         try:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
-            if type(event) in DATA_EVENTS:
+            if self._is_data(event, received):
                 self._meter.busy_s += time.thread_time() - began
             if self._intake is not None and self._is_crowded():
                 self._intake.connection.pause()

@@ -49,12 +49,15 @@ class Metering:
 
     async def run(self, window_s: float) -> None:
         """Measure one window after the other, until cancelled."""
-        loop = asyncio.get_running_loop()
-        self._meter.begin(self._figures(), loop.time())
+        self._meter.begin(self._figures(), asyncio.get_running_loop().time())
         while True:
             await asyncio.sleep(window_s)
-            self.load = self._meter.sample(self._figures(), loop.time())
-            self._handle(LoadMeasured(load=self.load, broker=self.broker))
+            self.end_window()
+
+    def end_window(self) -> None:
+        """Say what was measured, and begin the next window."""
+        self.load = self._meter.sample(self._figures(), asyncio.get_running_loop().time())
+        self._handle(LoadMeasured(load=self.load, broker=self.broker))
 
     def _figures(self) -> Figures:
         process, counters = process_figures(), self._node.counters
@@ -69,6 +72,7 @@ class Metering:
                 _share(broker.memory_bytes, self._broker_memory_bytes_max),
             ),
             waiting_bytes=self._waiting_bytes(),
+            deliveries=counters.total("deliveries"),
             is_crowded=self._is_crowded(),
         )
 

@@ -47,6 +47,7 @@ class Ledger:
         self._wanting: Ints = self._wanted[self.subscribers > 0].sum(axis=0, dtype=np.int64)
         bytes_each: Floats = np.array([group.bytes_each for group in groups], dtype=np.float64)
         self.bytes_s: Floats = self._rate_of(np.ones_like(self._there)) * bytes_each
+        self._gets: Floats = self._rate_of(np.ones_like(self._there)) * profile.deliveries_factor
         self.added: Floats = self._rate_of(~self._there)
         """What would come in at the accepting broker, if any of the group went there."""
         self.reduced: Floats = self._rate_of(self._wanting == 1)
@@ -63,15 +64,19 @@ class Ledger:
     def now(self) -> tuple[Outlook, Outlook]:
         """Return how both brokers stand."""
         nothing = NOBODY.astype(np.float64)
-        return Outlook(self.local, nothing, NOBODY, nothing), Outlook(self.remote, nothing, NOBODY, nothing)
+        return (
+            Outlook(self.local, nothing, NOBODY, nothing, nothing),
+            Outlook(self.remote, nothing, NOBODY, nothing, nothing),
+        )
 
     def trial(self, groups: Ints, number: Ints) -> tuple[Outlook, Outlook]:
         """Return what both brokers would be like if so many went of each of these groups, of each by itself."""
         reduced = np.where(number == self.subscribers[groups], self.reduced[groups], 0.0)
         subscriptions = number * self._each[groups]
         bytes_s = number * self.bytes_s[groups]
-        local = Outlook(self.local, -reduced, -subscriptions, -bytes_s)
-        return local, Outlook(self.remote, self.added[groups], subscriptions, bytes_s)
+        gets = number * self._gets[groups]
+        local = Outlook(self.local, -reduced, -subscriptions, -bytes_s, -gets)
+        return local, Outlook(self.remote, self.added[groups], subscriptions, bytes_s, gets)
 
     def move(self, group: int, number: int, difference: float, clients: Sequence[ClientId] | None = None) -> None:
         """Enter that so many of a group go: the first of those left, or these."""
@@ -90,8 +95,13 @@ class Ledger:
         self._clients += own.clients[gone : gone + number] if clients is None else clients
         self._cards.append(card)
         subscriptions, bytes_s = number * own.subscriptions, number * card.bytes_s_each
-        self.local = self.local.after(rate=-card.rate_reduced, subscriptions=-subscriptions, bytes_s=-bytes_s)
-        self.remote = self.remote.after(rate=card.rate_added, subscriptions=subscriptions, bytes_s=bytes_s)
+        gets = number * float(self._gets[group])
+        self.local = self.local.after(
+            rate=-card.rate_reduced, subscriptions=-subscriptions, bytes_s=-bytes_s, deliveries_s=-gets
+        )
+        self.remote = self.remote.after(
+            rate=card.rate_added, subscriptions=subscriptions, bytes_s=bytes_s, deliveries_s=gets
+        )
         self.moves_left -= number
         self.movable[group] -= number
         self.subscribers[group] -= number

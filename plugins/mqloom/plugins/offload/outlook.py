@@ -19,21 +19,31 @@ class Outlook:
     What nobody asks for is not computed: it is made for every step of an offload.
     """
 
-    def __init__(self, now: BrokerEstimate, rate: Floats, subscriptions: Ints, bytes_s: Floats) -> None:
+    def __init__(
+        self, now: BrokerEstimate, rate: Floats, subscriptions: Ints, bytes_s: Floats, deliveries_s: Floats
+    ) -> None:
         self._now = now
-        self._rate = rate
+        self._rate = np.maximum(0.0, now.input_rate + rate)
         self._subscriptions = np.maximum(0, now.subscriptions + subscriptions)
         self._bytes_s = bytes_s
+        self._deliveries_s = deliveries_s
 
     @cached_property
     def delay_s(self) -> Floats:
         """The matching delay."""
-        return np.maximum(0.0, self._now.delay.slope_s * self._subscriptions + self._now.delay.base_s)
+        return np.maximum(0.0, self._now.delay.slope_s * self._work() + self._now.delay.base_s)
+
+    def _work(self) -> Floats | Ints:
+        if self._now.deliveries_s is None:
+            return self._subscriptions
+        deliveries_s = np.maximum(0.0, self._now.deliveries_s + self._deliveries_s)
+        work: Floats = np.divide(deliveries_s, self._rate, out=np.zeros_like(deliveries_s), where=self._rate > 0)
+        return work
 
     @cached_property
     def input_ratio(self) -> Floats:
         """Equation 10."""
-        return np.maximum(0.0, self._now.input_rate + self._rate) * self.delay_s
+        return self._rate * self.delay_s
 
     @cached_property
     def output_ratio(self) -> Floats:

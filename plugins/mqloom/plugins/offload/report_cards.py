@@ -6,8 +6,9 @@ from above the threshold to well below it, the paper says both that it may and t
 leaves the smaller difference. If so many would cost more in other metrics than they bring, fewer go.
 
 With each further client the one broker's figures fall or stay and the other's rise or stay, so where to stop is found
-by halving. The paper looks at every number of every group, and sorts all: O(n^2 log n). Here a step costs a few passes
-over arrays as long as there are groups.
+by halving. But where the delay goes by deliveries it may grow with the last client of a group, with whom input falls:
+there it is looked at one client before, too. The paper looks at every number of every group, and sorts all: O(n^2 log
+n). Here a step costs a few passes over arrays as long as there are groups.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,11 +51,15 @@ def report(ledger: Ledger, aim: Balance, candidates: Mask) -> Reports:
     most: Ints = np.minimum(ledger.movable[groups], ledger.moves_left)
     local, remote = ledger.trial(groups, most)
     number: Ints = np.where((most > 1) | aim.has_room(remote), most, 0)
-    several = np.flatnonzero((most > 1) & (~aim.has_room(remote) | aim.is_reached(local, remote)))
+    stops = ~aim.has_room(remote) | aim.is_reached(local, remote)
+    if ledger.local.deliveries_s is not None:
+        before = ledger.trial(groups, np.maximum(0, most - 1))
+        stops |= ~aim.has_room(before[1]) | aim.is_reached(*before)
+    several = np.flatnonzero((most > 1) & stops)
     if len(several):
         number[several] = _enough(ledger, aim, groups[several], most[several])
         local, remote = ledger.trial(groups, number)
-    dear = np.flatnonzero((number > 0) & ~aim.is_worth_it(local, remote)) if aim.guarded else several[:0]
+    dear = np.flatnonzero((number > 0) & _is_dear(ledger, aim, groups, number)) if aim.guarded else several[:0]
     if len(dear):
         number[dear] = _worth(ledger, aim, groups[dear], number[dear])
         local, remote = ledger.trial(groups, number)
@@ -63,6 +68,14 @@ def report(ledger: Ledger, aim: Balance, candidates: Mask) -> Reports:
     smaller = np.abs(difference) < abs(aim.difference(here, there)[0])
     # To bring the two nearer by burdening one alone, and relieving nobody, is no use.
     return Reports(groups, number, difference, (number > 0) & smaller & (aim.of(local) < aim.of(here)[0]))
+
+
+def _is_dear(ledger: Ledger, aim: Balance, groups: Ints, number: Ints) -> Mask:
+    """Tell where so many would cost more than they bring."""
+    dear: Mask = ~aim.is_worth_it(*ledger.trial(groups, number))
+    if ledger.local.deliveries_s is not None:
+        dear |= (number > 1) & ~aim.is_worth_it(*ledger.trial(groups, np.maximum(0, number - 1)))
+    return dear
 
 
 def _enough(ledger: Ledger, aim: Balance, groups: Ints, most: Ints) -> Ints:
