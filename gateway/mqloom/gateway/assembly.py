@@ -37,18 +37,30 @@ from mqloom.gateway.subscribers import Standing
 logger = logging.getLogger(__name__)
 
 
-def build_driver(federation: Federation, gateway: GatewayId, *, adapter: BrokerAdapter | None = None) -> GatewayDriver:
+def build_driver(
+    federation: Federation,
+    gateway: GatewayId,
+    *,
+    adapter: BrokerAdapter | None = None,
+    kind: type[GatewayDriver] = GatewayDriver,
+) -> GatewayDriver:
     """Return the driver of one gateway, ready to run; must be called where an event loop runs.
 
-    An adapter takes the place of the one in the configuration.
+    An adapter takes the place of the one in the configuration, and a kind of driver that of the usual one.
     """
-    return Assembly(federation, gateway, adapter).driver
+    return Assembly(federation, gateway, adapter, kind).driver
 
 
 class Assembly:
     """One gateway put together, so that it can be given another configuration while it runs."""
 
-    def __init__(self, federation: Federation, gateway: GatewayId, adapter: BrokerAdapter | None = None) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        gateway: GatewayId,
+        adapter: BrokerAdapter | None = None,
+        kind: type[GatewayDriver] = GatewayDriver,
+    ) -> None:
         self._federation = self._begun_with = federation
         self._gateway = gateway
         self._counters = Counters()
@@ -60,7 +72,7 @@ class Assembly:
             _address(configuration, configuration.broker(other), gateway)
         for hint in hints(federation):
             logger.warning("%s", hint, extra={"gateway": gateway})
-        self.driver = GatewayDriver(
+        self.driver = kind(
             self._build_node,
             gateway,
             adapter or manager.adapters()[broker.adapter].build(address),

@@ -15,7 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.plotting import check_plot
-from mqloom.lab import command_bench_federation, command_bench_migration, command_bench_spark, command_bench_telemetry
+from mqloom.lab import (
+    command_bench_federation,
+    command_bench_meters,
+    command_bench_migration,
+    command_bench_spark,
+    command_bench_telemetry,
+)
 from mqloom.lab.bench_match import EVENTS, PEERS, Plan, Result, Tell, measure
 from mqloom.lab.bench_plot import SIZES, draw
 from mqloom.lab.bench_view import as_json, view
@@ -74,6 +80,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description=command_bench_telemetry.__doc__,
     )
     command_bench_telemetry.configure(telemetry)
+    meters = benches.add_parser(
+        "meters", help="a gateway with and without its load meters, in turns", description=command_bench_meters.__doc__
+    )
+    command_bench_meters.configure(meters)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         return command_bench_spark.run(arguments)
     if arguments.bench == "telemetry":
         return command_bench_telemetry.run(arguments)
+    if arguments.bench == "meters":
+        return command_bench_meters.run(arguments)
     from mqloom.plugins.content import Engine  # noqa: PLC0415 - `--help` need not load it
 
     return bench_match(arguments, Engine)
