@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 import zmq
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import (
     KINDS,
+    BrokerRecord,
     ConfigurationRecord,
     GroupRecord,
     LinkRecord,
@@ -159,6 +161,30 @@ def test_without_a_collector_a_gateway_serves_its_broker_as_ever_and_tells_it_al
             catcher.close()
 
     asyncio.run(scenario())
+
+
+def test_an_adapter_that_fails_is_logged_now_and_then_and_the_rest_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, broker = free_port(), free_port()
+
+    def figures() -> dict[str, float]:
+        calls.append(None)
+        if len(calls) < 4:
+            raise OSError("no such figure")
+        return {"uptime": 7.0}
+
+    calls: list[None] = []
+
+    async def scenario() -> None:
+        catcher = Catcher(collector)
+        async with running(write(tmp_path, text(broker, collector))) as assembly:
+            assembly.driver.telemetry.broker_figures = figures
+            await until(lambda: catcher.catch() > 0 and bool(catcher.of(BrokerRecord)))
+        catcher.close()
+
+    asyncio.run(scenario())
+    assert len([each for each in caplog.records if "no such figure" in each.getMessage()]) == 2
 
 
 def test_a_configuration_that_was_read_again_ends_begins_and_moves_telemetry(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class TelemetryDriver:
         self._counted = 0
         self._told: Mapping[str, str] = {}
         self._is_paused = False
+        self._failures = 0
         self._since = time.monotonic()
         self.broker_figures: Callable[[], Mapping[str, float]] = dict
         """Asked once in a window for the broker's own figures."""
@@ -128,7 +129,18 @@ class TelemetryDriver:
         while True:
             await asyncio.sleep(TICK_S)
             if self._plan.is_on and not self._is_paused:
-                self._tick()
+                try:
+                    self._tick()
+                except Exception as error:  # a mistake of ours, or of an adapter, must not end telemetry, nor more
+                    self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Log what went wrong the 1st, 2nd, 4th, 8th... time: what always fails must not fill the log."""
+        self._failures += 1
+        if self._failures & (self._failures - 1) == 0:
+            text = "telemetry to %s: %s: %s (%s times so far); trying again"
+            where = self._plan.endpoint or "plugins"
+            self._log.error(text, where, type(error).__name__, error, self._failures, exc_info=error)
 
     def _begin_window(self) -> None:
         self._since = time.monotonic()
@@ -187,7 +199,7 @@ class TelemetryDriver:
                     break
             self._read(self._socket, now)
         except zmq.ZMQError as error:
-            self._log.error("telemetry to %s: %s; trying again", self._plan.endpoint, error)
+            self._failed(error)
             self._hang_up()
         self._count(self._node.counters)
         if self._outbox.held_bytes and now >= self._answered_at + PATIENCE_S:
