@@ -127,3 +127,12 @@ def test_where_nobody_counts_deliveries_there_is_no_lesson() -> None:
     one = own()
     one.sampled(load(10, 0.01), 10.0)
     assert one.lesson is None
+
+
+def test_where_deliveries_are_counted_one_window_of_other_work_does_not_count() -> None:
+    one = own()
+    for number, delay_s in enumerate((0.001, 0.0033, 0.0011)):
+        one.sampled(counted(10.0, delay_s), number * WINDOW_S)
+    estimate = one.estimate()
+    assert estimate is not None
+    assert abs(estimate.delay_s - 0.0011) < 1e-9

@@ -28,6 +28,7 @@ def test_a_gateway_is_measured_with_and_without_meters_and_delivers_everything_i
     assert len(told) == 3
     assert cost.comparisons == 3
     assert cost.publication_us > 10
+    assert 0 < cost.messages <= 2
     assert 0 < cost.bytes_note < 0.1
     assert 0 < cost.window < 0.01
     assert cost.total == cost.compared + cost.bytes_note + cost.window

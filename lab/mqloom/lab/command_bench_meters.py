@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     comparisons = whole_number(COMPARISONS_MAX)
     add("--comparisons", type=comparisons, default=usual.comparisons, metavar="N", help="with and without; 100")
     publications = whole_number(PUBLICATIONS_MAX)
-    add("--publications", type=publications, default=usual.publications, metavar="N", help="of each turn; 500")
+    add("--publications", type=publications, default=usual.publications, metavar="N", help="of each turn; 2,000")
     add("--clients", type=whole_number(CLIENTS_MAX), default=usual.clients, metavar="N", help="who get them all; 10")
     window_s = positive_number(WINDOW_S_MAX)
     add("--window-s", type=window_s, default=usual.window_s, metavar="S", help="the window of the meters; 10")
@@ -65,8 +65,8 @@ def view(plan: Plan, cost: Cost) -> str:
         f"a gateway takes {cost.publication_us:,.0f} microseconds of processor time for a publication to "
         f"{plan.clients:,} clients\n"
         f"  time that is noted       {cost.compared:+8.3%} of that, give or take {twice:.3%} "
-        f"({cost.comparisons:,} comparisons, median {cost.compared_median:+.3%})\n"
-        f"  bytes that are added up  {cost.bytes_note:+8.3%}\n"
+        f"({cost.comparisons:,} comparisons)\n"
+        f"  bytes that are added up  {cost.bytes_note:+8.3%}, with {cost.messages:.2f} messages for each\n"
         f"  windows of {plan.window_s:g} s         {cost.window:+8.3%} of one processor\n"
         f"load meters cost {cost.total:.2%} of a gateway's processor time; {SHARE_MAX:.0%} is what they may\n"
     )
