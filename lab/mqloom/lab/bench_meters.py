@@ -12,6 +12,7 @@ what is asked for when a window ends.
 import asyncio
 import json
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -197,7 +198,7 @@ def _error_of_median(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     low, _, high = quantiles(values, n=4)
-    return 1.2533 * (high - low) / 1.349 / len(values) ** 0.5
+    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))
 
 
 async def _turn(driver: GatewayDriver, publisher: Worker, plan: Plan) -> float:
