@@ -75,6 +75,37 @@ def test_a_client_that_is_back_before_its_last_connection_is_done_with_gets_what
     asyncio.run(run())
 
 
+def test_who_connects_is_sent_no_retained_message_that_only_others_have_subscribed_to() -> None:
+    """amqtt sends everybody's to each: to a client of a federation the records of all others, with their tokens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    retain, ping, pong = b"\x31\4\0\1t!", b"\xc0\0", b"\xd0\0"
+
+    async def open_one(name: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\x10\x0d\0\4MQTT\4\2\0\x3c\0\1" + name)
+        assert await asyncio.wait_for(reader.readexactly(4), 5) == b"\x20\2\0\0"
+        return reader, writer
+
+    async def run() -> None:
+        adapter = AmqttAdapter(BrokerAddress("127.0.0.1", port))
+        await adapter.start()
+        reader, writer = await open_one(b"a")
+        writer.write(retain + b"\x82\6\0\1\0\1t\0")
+        assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\x90\3\0\1\0"
+        assert await asyncio.wait_for(reader.readexactly(6), 5) == retain
+        other, other_writer = await open_one(b"b")
+        other_writer.write(ping)
+        assert await asyncio.wait_for(other.readexactly(2), 5) == pong  # and nothing before it
+        other_writer.write(b"\x82\6\0\1\0\1u\0" + ping)
+        assert await asyncio.wait_for(other.readexactly(7), 5) == b"\x90\3\0\1\0" + pong
+        for each in (writer, other_writer):
+            each.close()
+        await adapter.stop()
+
+    asyncio.run(run())
+
+
 def test_stopping_what_never_started_is_no_mistake() -> None:
     async def run() -> None:
         await AmqttAdapter(BrokerAddress("127.0.0.1", 1)).stop()

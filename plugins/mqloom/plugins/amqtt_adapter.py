@@ -49,6 +49,8 @@ class AmqttAdapter:
         self._end, self._broker._handle_disconnect = self._broker._handle_disconnect, self._end_connection
         self._send_kept = self._broker._publish_session_retained_messages
         self._broker._publish_session_retained_messages = self._begin_connection
+        self._replay = self._broker._publish_retained_messages_for_subscription
+        self._broker._publish_retained_messages_for_subscription = self._replay_to_holder
 
     async def _begin_connection(self, session: Any) -> None:
         """Send what was kept for a client that has just connected.
@@ -59,6 +61,16 @@ class AmqttAdapter:
         if not session.transitions.is_connected():
             session.transitions.connect()
         await self._send_kept(session)
+
+    async def _replay_to_holder(self, subscription: tuple[str, int], session: Any) -> None:
+        """Send the retained messages of a subscription to a client that has it.
+
+        amqtt sends those of everybody's subscriptions to each client that connects: what gateways write for each other,
+        and the records of other clients, with their tokens.
+        """
+        holders = self._broker._subscriptions.get(subscription[0], ())
+        if any(each.client_id == session.client_id for each, _ in holders):
+            await self._replay(subscription, session)
 
     async def _end_connection(self, session: Any, handler: Any, disconnected: Any) -> None:
         """Let amqtt end a connection; but if the client is back already, its session is not over."""
