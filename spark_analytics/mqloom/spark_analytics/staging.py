@@ -74,6 +74,11 @@ class _Stager:
         return pa.RecordBatch.from_arrays(arrays, names=["kind", "begin", "end", "rows", "problem"])
 
 
+def staged_name(begin: int, end: int) -> str:
+    """Return the name of the files of a range."""
+    return f"{begin:020d}-{end:020d}.parquet"
+
+
 def _few(gaps: list[Gap]) -> list[Gap]:
     """Return gaps as they are, or the last of very many as one."""
     if len(gaps) <= GAPS_MAX:
@@ -88,7 +93,7 @@ class _Files:
 
     def __init__(self, folder: Path, begin: int, end: int) -> None:
         self._folder = folder
-        self._name = f"{begin:020d}-{end:020d}.parquet"
+        self._name = staged_name(begin, end)
         self._own = f".{self._name}.{uuid.uuid4().hex}"
         self._writers: dict[str, pq.ParquetWriter] = {}
         self.rows: dict[str, int] = {}

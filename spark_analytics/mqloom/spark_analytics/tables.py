@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
 from mqloom.core.errors import LocalError
@@ -23,7 +23,7 @@ from mqloom.core.telemetry import KINDS
 from mqloom.spark_analytics.columns import own_columns
 from mqloom.spark_analytics.place import place_of
 from mqloom.spark_analytics.schemas import columns_of
-from mqloom.spark_analytics.staging import stage
+from mqloom.spark_analytics.staging import stage, staged_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,20 @@ def tables(
     folder = Path(tempfile.mkdtemp(prefix="mqloom-telemetry-", dir=scratch)).absolute()
     try:
         told = stage(spark, place, folder).collect()
+        check_shared(folder, told)
         findings = tuple(Finding(row["begin"], row["end"], row["problem"]) for row in told if row["problem"])
         return _views(Tables(_archived(spark, folder), findings, folder))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def check_shared(folder: Path, told: list[Row]) -> None:
+    """Raise LocalError if executors have written where we do not see it: tables would be empty, and nobody knew."""
+    for row in told:
+        if row["kind"] and not (folder / row["kind"] / staged_name(row["begin"], row["end"])).exists():
+            hint = "on a cluster, scratch must be a folder that all machines share under one path"
+            raise LocalError(f"{folder}: what executors have written there is not here; {hint}")
 
 
 def _archived(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
