@@ -9,6 +9,7 @@ from mqloom.core.errors import TelemetryError
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import (
     KINDS,
+    Batch,
     BatchHeader,
     BrokerRecord,
     LoadRecord,
@@ -19,6 +20,7 @@ from mqloom.core.telemetry import (
     encode_batch,
     encode_record,
 )
+from mqloom.core.telemetry_outbox import decode_kept
 
 NORTH = GatewayId("north")
 
@@ -83,3 +85,21 @@ def test_a_batch_that_has_another_number_of_records_than_it_says_is_an_error() -
 def test_bytes_of_any_kind_are_a_batch_or_an_error(data: bytes) -> None:
     with contextlib.suppress(TelemetryError):
         decode_records(decode_batch(data))
+
+
+DEEP = b"\x91" * 100_000 + b"\x90"
+
+
+def test_what_is_nested_without_end_is_an_error_like_any_other() -> None:
+    header = msgspec.msgpack.encode(BatchHeader(1, NORTH, 7, 1, 1))
+    with pytest.raises(TelemetryError):
+        decode_batch(b"\x92" + header + DEEP)
+    with pytest.raises(TelemetryError):
+        decode_batch(b"\x93" + header + b"\x90" + DEEP)
+    with pytest.raises(TelemetryError):
+        decode_records(Batch(BatchHeader(1, NORTH, 7, 1, 1), msgspec.Raw(DEEP)))
+
+
+def test_an_answer_that_is_nested_without_end_is_an_error_like_any_other() -> None:
+    with pytest.raises(TelemetryError):
+        decode_kept(b"\x94" + msgspec.msgpack.encode("north") + b"\x01\x01" + DEEP)

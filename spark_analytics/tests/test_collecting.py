@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 
 from mqloom.core.errors import LocalError
 from mqloom.core.ids import GatewayId
-from mqloom.core.telemetry import ServiceRecord, decode_batch
+from mqloom.core.telemetry import BatchHeader, ServiceRecord, decode_batch
 from mqloom.core.telemetry_keys import Curve, collector_curve, peer_curve
 from mqloom.core.telemetry_outbox import TelemetryOutbox, decode_kept
 from mqloom.core.telemetry_sockets import connect
@@ -91,6 +92,11 @@ def test_whoever_does_not_have_the_key_neither_sends_nor_reads(tmp_path: Path, c
     assert LocalRanges(tmp_path).bounds() == (0, 0)
 
 
+DEEP = b"\x91" * 100_000
+BATCH = b"\x92" + msgspec.msgpack.encode(BatchHeader(1, GatewayId("north"), 1, 1, 1))
+"""The beginning of a batch."""
+
+
 def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -98,6 +104,8 @@ def test_garbage_costs_nobody_else_anything(tmp_path: Path) -> None:
             for _ in range(100):
                 socket.send_multipart([b"x" * 100, b"y", b"z"])
                 socket.send(b"\xff" * 100)
+            socket.send_multipart([b"number", b"\x94\xa6bounds\x00\x00" + DEEP])
+            socket.send(BATCH + DEEP)
             socket.close(linger=1_000)
         assert send(server, 100).kept == 100
         asking = Asking(server.addresses[1])

@@ -218,7 +218,7 @@ def decode_batch(data: bytes) -> Batch:
         raise TelemetryError(f"a batch of {len(data)} bytes; {BATCH_BYTES_MAX} are allowed")
     try:
         return _batch_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"no batch of telemetry: {error}") from None
 
 
@@ -229,7 +229,7 @@ def decode_records(batch: Batch) -> list[tuple[int, Record]]:
     """
     try:
         found: list[tuple[int, Record]] = list(enumerate(_records_decoder.decode(batch.body), batch.header.first))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _decode_one_by_one(batch)
     else:
         _check_count(batch, len(found))
@@ -239,14 +239,14 @@ def decode_records(batch: Batch) -> list[tuple[int, Record]]:
 def _decode_one_by_one(batch: Batch) -> list[tuple[int, Record]]:
     try:
         raws = _raws_decoder.decode(batch.body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise TelemetryError(f"the records of a batch of {batch.header.gateway} cannot be read: {error}") from None
     _check_count(batch, len(raws))
     found: list[tuple[int, Record]] = []
     for number, raw in enumerate(raws, batch.header.first):
         try:
             found.append((number, _record_decoder.decode(raw)))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if _is_known(raw):
                 raise TelemetryError(f"record {number} of {batch.header.gateway} is malformed: {error}") from None
     return found
@@ -260,6 +260,6 @@ def _check_count(batch: Batch, found: int) -> None:
 def _is_known(raw: Raw) -> bool:
     try:
         fields = msgspec.msgpack.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
     return not (isinstance(fields, list) and fields and isinstance(fields[0], str)) or fields[0] in KINDS

@@ -67,7 +67,7 @@ def decode_kept(data: bytes) -> Kept:
     """Return the answer in `data`; raises TelemetryError."""
     try:
         return _kept_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"no answer of a collector: {error}") from None
 
 

@@ -117,7 +117,7 @@ class AskedRanges:
     def _answer(self, question: Question) -> Answer:
         try:
             answer = _answer_decoder.decode(self._ask(msgspec.msgpack.encode(question)))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RangeError(f"what answers there is no collector of ours: {error}") from None
         if answer.problem:
             raise RangeError(answer.problem)
@@ -169,7 +169,7 @@ def answer_question(ranges: Ranges, data: bytes) -> bytes:
 def _decode_question(data: bytes) -> Question:
     try:
         return _question_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"no question of a reader: {error}") from None
 
 
