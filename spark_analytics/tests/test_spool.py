@@ -213,3 +213,27 @@ def test_a_full_disk_is_an_error_and_what_counted_before_still_counts(tmp_path: 
     writer.append(1, b"later")
     writer.commit()
     assert held(tmp_path) == [(1, b"before"), (1, b"later")]
+
+
+@pytest.mark.skipif(os.name != "posix" or not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_nothing_is_written_behind_what_a_full_disk_has_cut_short(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(1, b"before")
+    writer.commit()
+    marker = tmp_path / f"{MARKER}.new"
+    marker.symlink_to("/dev/full")
+    writer.append(1, b"lost")
+    with pytest.raises(SpoolError, match="No space left on device"):
+        writer.commit()
+    marker.unlink()
+    kept = (tmp_path / MARKER).rename(tmp_path / "elsewhere")
+    with pytest.raises(SpoolError, match="there are segments, and no 'end'"):
+        writer.recover()
+    kept.rename(tmp_path / MARKER)
+    writer.append(1, b"behind it")
+    with pytest.raises(SpoolError, match="is not yet cut off"):
+        writer.commit()
+    writer.recover()
+    writer.append(1, b"after")
+    writer.commit()
+    assert held(tmp_path) == [(1, b"before"), (1, b"after")]

@@ -80,7 +80,8 @@ def read_marker(folder: Path) -> Marker:
 class SpoolWriter:
     """The one writer of a spool. Raises SpoolError if the disk does not take something: what was not committed is lost.
 
-    After such an error the writer is as after a crash: `recover` cuts off what does not count.
+    After such an error the writer is as after a crash: `recover` cuts off what does not count, and until it has done so
+    nothing is written any more.
     """
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -92,11 +93,13 @@ class SpoolWriter:
         """What waits for `commit`."""
         self.marker = Marker()
         self._new = Marker()
+        self._is_whole = False
         self.recover()
 
     def recover(self) -> None:
         """Go back to what counts: cut off what is behind the marker, forget what was not committed."""
         self.close()
+        self._is_whole = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if (self.folder / MARKER).exists():
@@ -116,6 +119,7 @@ class SpoolWriter:
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}") from None
         self._new, self._pending, self.pending_bytes = self.marker, [], 0
+        self._is_whole = True
 
     def ensure(self) -> None:
         """Make the folder a spool, if it is not yet one: so readers may come before the first record."""
@@ -145,6 +149,9 @@ class SpoolWriter:
         """Have the disk take what was appended, and let it count; return the position of the next record."""
         if not self._pending:
             return self.marker.end
+        if not self._is_whole:
+            raise SpoolError(f"{self.folder}: what was written in part is not yet cut off: nothing can be added")
+        self._is_whole = False
         try:
             if not self.marker.segment or self._new.size >= self._segment_bytes:
                 self._begin_segment()
@@ -160,6 +167,7 @@ class SpoolWriter:
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}: what was not committed is lost") from None
         self._pending, self.pending_bytes = [], 0
+        self._is_whole = True
         return self.marker.end
 
     def _begin_segment(self) -> None:
