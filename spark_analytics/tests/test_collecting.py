@@ -14,9 +14,11 @@ from mqloom.core.telemetry import BatchHeader, ServiceRecord, decode_batch
 from mqloom.core.telemetry_keys import Curve, collector_curve, peer_curve
 from mqloom.core.telemetry_outbox import TelemetryOutbox, decode_kept
 from mqloom.core.telemetry_sockets import connect
+from mqloom.spark_analytics import collecting
 from mqloom.spark_analytics.asking import Asking
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
-from mqloom.spark_analytics.ranges import LocalRanges, RangeError
+from mqloom.spark_analytics.ranges import LocalRanges, Question, RangeError
+from mqloom.spark_analytics.spool import MARKER, SpoolWriter
 
 SECRET = bytes(32)
 
@@ -137,3 +139,61 @@ def test_a_second_collector_at_the_same_place_is_told_so(tmp_path: Path) -> None
         plan = CollectPlan(spool=tmp_path / "two", listen=intake, serve=readers)
         with pytest.raises(LocalError, match="is another collector running"):
             CollectServer(plan, lambda _: None)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_while_the_disk_is_full_what_gateways_send_does_not_pile_up_and_is_taken_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "FULL_RETRY_S", 5.0)
+    with running(tmp_path) as server:
+        marker = tmp_path / f"{MARKER}.new"
+        marker.symlink_to("/dev/full")
+        assert send(server, 10, wait_s=1.0).kept == 0
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        socket = connect(context, server.addresses[0], None)
+        socket.setsockopt(zmq.SNDTIMEO, 10_000)
+        for _ in range(2_000):
+            socket.send(b"x" * 50_000)
+        context.destroy(linger=10_000)
+        assert server.collector.counts["failed commits"] > 0
+        assert server.collector.counts["put off"] > 1_000
+        marker.unlink()
+        assert send(server, 10).kept == 10
+
+
+def test_who_asks_and_does_not_read_has_few_answers_waiting(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    for _ in range(4):
+        writer.append(1, b"x" * 250_000)
+    writer.commit()
+    with running(tmp_path) as server:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        socket = context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.RCVHWM, 1)
+        socket.setsockopt(zmq.RCVBUF, 65_536)
+        socket.connect(server.addresses[1])
+        for number in range(200):
+            socket.send_multipart([b"%d" % number, msgspec.msgpack.encode(Question("parts", 0, 4))])
+        asking = Asking(server.addresses[1])
+        for _ in range(20):  # everybody is served in turn: what was asked before is answered by then
+            assert len(list(asking.ranges().frames(0, 4))) == 4
+        asking.close()
+        time.sleep(0.5)
+        answers = 0
+        while socket.poll(1_000):
+            socket.recv_multipart()
+            answers += 1
+        assert answers < 100
+        context.destroy(linger=0)
+
+
+def test_a_message_that_no_gateway_sends_ends_its_connection(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        socket = connect(context, server.addresses[0], None)
+        monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        socket.send(b"x" * 3_000_000)
+        assert monitor.poll(10_000)
+        socket.disable_monitor()
+        context.destroy(linger=0)

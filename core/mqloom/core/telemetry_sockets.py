@@ -4,7 +4,7 @@ With a telemetry key both ends prove themselves by CURVE (`mqloom.core.telemetry
 drivers of gateways and of the collector, who must not know each other, have in common; it needs the extra `gateway`.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -26,10 +26,26 @@ MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A longer message ends the connection of whoever sent it."""
 
 
-def listen(context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None) -> "zmq.Socket[bytes]":
+class PeerBounds(NamedTuple):
+    """What a socket that listens holds for one peer, in messages each way, and how long one may be."""
+
+    received: int = HIGH_WATER
+    unsent: int = HIGH_WATER
+    message_bytes: int = MESSAGE_BYTES_MAX
+
+
+USUAL: Final = PeerBounds()
+
+
+def listen(
+    context: "zmq.Context[zmq.Socket[bytes]]", address: str, curve: Curve | None, bounds: PeerBounds = USUAL
+) -> "zmq.Socket[bytes]":
     """Return a ROUTER that listens; raises zmq.ZMQError. With keys, an authenticator must run (`authenticate`)."""
     socket = context.socket(zmq.ROUTER)
     _bound(socket)
+    socket.setsockopt(zmq.RCVHWM, bounds.received)
+    socket.setsockopt(zmq.SNDHWM, bounds.unsent)
+    socket.setsockopt(zmq.MAXMSGSIZE, bounds.message_bytes)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 0)
     if curve is not None:
         socket.curve_server = True

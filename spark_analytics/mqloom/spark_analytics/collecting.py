@@ -10,9 +10,10 @@ from typing import Final
 import zmq
 
 from mqloom.core.errors import LocalError, TelemetryError
+from mqloom.core.telemetry import BATCH_BYTES_MAX
 from mqloom.core.telemetry_keys import Curve
 from mqloom.core.telemetry_outbox import encode_kept
-from mqloom.core.telemetry_sockets import authenticate, listen, strangers, watch_strangers
+from mqloom.core.telemetry_sockets import PeerBounds, authenticate, listen, strangers, watch_strangers
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges, answer_question
 from mqloom.spark_analytics.retention import KEEP_ALL, Retention
@@ -24,7 +25,14 @@ COMMIT_S: Final = 0.05
 
 RETAIN_EVERY_S: Final = 10.0
 FULL_RETRY_S: Final = 5.0
-"""How long to wait after the disk has refused; meanwhile nothing is taken in, and gateways keep what they have."""
+"""How long to wait after the disk has refused. Meanwhile what comes is dropped unanswered: gateways keep it, and send
+it again and again, so it must not pile up here."""
+
+FROM_GATEWAYS: Final = PeerBounds(received=64, message_bytes=2 * BATCH_BYTES_MAX)
+"""A gateway has fewer batches under way, and encryption makes them a little longer."""
+
+FROM_READERS: Final = PeerBounds(received=64, unsent=4, message_bytes=4_096)
+"""Questions are short, answers long; whoever does not read them gets no more, and asks again."""
 
 _POLL_MS: Final = 50
 _BURST: Final = 500
@@ -67,10 +75,11 @@ class CollectServer:
         self._stopping = threading.Event()
         curve = plan.curve
         self._monitors: list[zmq.Socket[bytes]] = []
+        self._resting_until = 0.0
         self._authenticator = None if curve is None else authenticate(self._context, curve)
         try:
-            self._intake = listen(self._context, plan.listen, curve)
-            self._readers = listen(self._context, plan.serve, curve)
+            self._intake = listen(self._context, plan.listen, curve, FROM_GATEWAYS)
+            self._readers = listen(self._context, plan.serve, curve, FROM_READERS)
             self._monitors = [watch_strangers(socket) for socket in (self._intake, self._readers)]
         except zmq.ZMQError as error:
             self.close()
@@ -114,36 +123,46 @@ class CollectServer:
         reading.join(timeout=10)
 
     def _count_strangers(self) -> None:
-        """Count who has no key, or another; the first time, and each time that it is twice as much, it is told."""
+        """Count who has no key, or another."""
         before = self.collector.counts["strangers"]
         count = before + sum(strangers(monitor) for monitor in self._monitors)
-        if count > before:
-            self.collector.counts["strangers"] = count
-            if count.bit_length() > before.bit_length():
-                self._tell(f"{count:,} attempts so far of somebody who does not have our telemetry key")
+        self.collector.counts["strangers"] = count
+        if _is_news(before, count):
+            self._tell(f"{count:,} attempts so far of somebody who does not have our telemetry key")
 
     def _take_in(self) -> bool:
+        is_resting = time.monotonic() < self._resting_until
         for _ in range(_BURST):
             try:
                 peer, *parts = self._intake.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
-            try:
-                if len(parts) != 1:
-                    raise TelemetryError(f"a message of {len(parts)} parts, where there should be one")
-                self.collector.received(peer, parts[0])
-            except TelemetryError as error:
-                self._tell(f"refused: {error.problem}")
+            if is_resting:
+                self.collector.counts["put off"] += 1
+            else:
+                self._take(peer, parts)
             if self.collector.is_full:
                 break
         return self.collector.is_waiting
+
+    def _take(self, peer: bytes, parts: list[bytes]) -> None:
+        counts = self.collector.counts
+        before = counts["refused"]
+        try:
+            if len(parts) != 1:
+                counts["refused"] += 1
+                raise TelemetryError(f"a message of {len(parts)} parts, where there should be one")
+            self.collector.received(peer, parts[0])
+        except TelemetryError as error:
+            if _is_news(before, counts["refused"]):
+                self._tell(f"{counts['refused']:,} messages were refused so far; the last: {error.problem}")
 
     def _commit(self) -> None:
         try:
             answers = self.collector.commit()
         except SpoolError as error:
             self._tell(f"{error}; gateways send it again: trying once more in {FULL_RETRY_S:g} s")
-            self._stopping.wait(FULL_RETRY_S)
+            self._resting_until = time.monotonic() + FULL_RETRY_S
             return
         for peer, kept in answers:
             try:
@@ -182,3 +201,8 @@ class CollectServer:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.destroy(linger=0)
+
+
+def _is_news(before: int, count: int) -> bool:
+    """Say whether a count is to be told: the first time, and each time that it is twice as much."""
+    return count.bit_length() > before.bit_length()
