@@ -17,6 +17,8 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
@@ -33,8 +35,9 @@ from mqloom.core.telemetry import (
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.java import JavaError, find_java
-from mqloom.spark_analytics.segments import Gap
+from mqloom.spark_analytics.segments import Gap, SpoolError
 from mqloom.spark_analytics.sessions import SMALL, start
+from mqloom.spark_analytics.source import MQLoomSource
 from mqloom.spark_analytics.spool import SpoolReader, SpoolWriter, segments_of
 from mqloom.spark_analytics.tables import tables
 
@@ -187,6 +190,17 @@ def damage(folder: Path) -> tuple[Path, list[Gap]]:
     path.write_bytes(content)
     gaps = [part for part in SpoolReader(folder).parts(*SpoolReader(folder).bounds()) if isinstance(part, Gap)]
     return path, gaps
+
+
+def test_a_stream_does_not_go_on_in_another_spool_that_is_behind_it(tmp_path: Path) -> None:
+    rows = fill(tmp_path, 3)
+    reader = MQLoomSource({"spool": str(tmp_path)}).streamReader(StructType())
+    known = {"position": len(rows), "skipped": 0}
+    assert reader.latestOffset(known, ReadAllAvailable()) == known
+    with pytest.raises(
+        SpoolError, match=f"ends at position {len(rows)}, and this query has read up to {len(rows) + 1}"
+    ):
+        reader.latestOffset({"position": len(rows) + 1, "skipped": 0}, ReadAllAvailable())
 
 
 def test_damage_is_an_error_that_names_the_file_or_is_skipped_and_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from mqloom.spark_analytics.decoding import Gathering, missing_rows
 from mqloom.spark_analytics.planning import pieces
 from mqloom.spark_analytics.schemas import columns_of, columns_of_all
-from mqloom.spark_analytics.segments import Gap
+from mqloom.spark_analytics.segments import Gap, SpoolError
 from mqloom.spark_analytics.source_options import SourceOptions, source_options
 
 NAME: Final = "mqloom"
@@ -110,6 +110,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = start["position"]
         with self._options.place.ranges() as ranges:
             begin, end = ranges.bounds()
+            if end < position:  # what a collector has told anybody of is on its disk: this is another's
+                text = f"{self._options.place} ends at position {end}, and this query has read up to {position}"
+                raise SpoolError(
+                    f"{text}: it is another spool; begin with a checkpoint of its own, or restore the first"
+                )
             end = end if self._upto is None else min(end, self._upto)
             if end <= position or (isinstance(limit, ReadMinRows) and end - position < limit.min_rows):
                 return start
