@@ -27,6 +27,7 @@ from mqloom.core.telemetry_sockets import listen
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import wait_until_ready
+from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 A = GatewayId("A")
 Kind = TypeVar("Kind", bound=Record)
@@ -235,6 +236,30 @@ def test_plugins_get_the_same_records_where_they_are_wanted(tmp_path: Path) -> N
         assert assembly.driver.telemetry.outbox.emitted == 0
         assembly.driver.stop()
         await task
+
+    asyncio.run(scenario())
+
+
+def test_an_adapter_whose_figures_fail_ends_neither_meters_nor_telemetry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("no figure")
+
+    monkeypatch.setattr(AmqttAdapter, "figures", fail, raising=False)
+    collector, broker = free_port(), free_port()
+
+    async def scenario() -> None:
+        catcher = Catcher(collector)
+        async with running(write(tmp_path, text(broker, collector))) as assembly:
+
+            def told() -> bool:
+                catcher.catch()
+                return len(catcher.of(LoadRecord)) > 2 and len(catcher.of(LinkRecord)) > 2
+
+            await until(told)
+            assert assembly.driver.node.counters.value("plugin_failures", "adapter") > 2
+        catcher.close()
 
     asyncio.run(scenario())
 

@@ -1,8 +1,11 @@
+import pytest
+
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import Load
 from mqloom.core.records import PaintedLink
 from mqloom.core.subscription import Subscription
 from mqloom.core.telemetry import (
+    TEXT_MAX,
     BrokerRecord,
     GroupRecord,
     LinkRecord,
@@ -11,7 +14,7 @@ from mqloom.core.telemetry import (
     ServiceRecord,
 )
 from mqloom.gateway.groups import Group
-from mqloom.gateway.recorder import Recorder
+from mqloom.gateway.recorder import Recorder, check_records
 from mqloom.gateway.tallies import LinkTally, Tallied
 
 LOAD = Load(
@@ -25,6 +28,14 @@ LOAD = Load(
     cpu_ratio=0.4,
     memory_ratio=0.1,
 )
+
+
+def test_what_a_plugin_tells_is_a_record_that_can_be_read_or_none() -> None:
+    good = BrokerRecord(1.0, "queue", 3.0)
+    assert check_records([good]) == [good]
+    for wrong in ("hello", BrokerRecord(1.0, "x" * (TEXT_MAX + 1), 3.0), BrokerRecord("now", "queue", 3.0)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            check_records([good, wrong])  # type: ignore[list-item]
 
 
 def test_a_window_of_the_meters_is_a_load_and_what_a_publication_has_cost() -> None:

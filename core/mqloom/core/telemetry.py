@@ -199,6 +199,14 @@ def encode_record(record: Record) -> bytes:
     return _encoder.encode(record)
 
 
+def decode_record(data: bytes) -> Record:
+    """Return the record in `data`; raises TelemetryError."""
+    try:
+        return _record_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TelemetryError(f"no record of telemetry: {error}") from None
+
+
 def encode_batch(header: BatchHeader, records: list[bytes]) -> bytes:
     """Return a batch of encoded records, of which there are as many as the header says."""
     assert header.count == len(records)

@@ -7,6 +7,7 @@ records are Unix times, which whoever calls has.
 from collections.abc import Iterable, Mapping, Sequence
 
 from mqloom.core.counters import is_failure
+from mqloom.core.errors import TelemetryError
 from mqloom.core.load import Load
 from mqloom.core.telemetry import (
     KINDS,
@@ -18,15 +19,24 @@ from mqloom.core.telemetry import (
     Record,
     RefusalRecord,
     ServiceRecord,
+    decode_record,
+    encode_record,
 )
 from mqloom.gateway.tallies import Tallied
 
 
 def check_records(records: Sequence[Record]) -> Sequence[Record]:
-    """Return what a plugin tells; raises TypeError if that is something else than records."""
+    """Return what a plugin tells; raises TypeError if that is something else than records, or one of them malformed.
+
+    A malformed one would take others with it: records travel in batches, and nobody could read that one's.
+    """
     for record in records:
         if type(record) not in KINDS.values():
             raise TypeError(f"{record!r:.100} is no record of telemetry")
+        try:
+            decode_record(encode_record(record))
+        except (TelemetryError, OverflowError, UnicodeEncodeError) as error:
+            raise TypeError(f"{record!r:.100} is malformed: {error}") from None
     return records
 
 

@@ -184,7 +184,14 @@ class GatewayDriver:
             await self._adapter.stop()
 
     def _broker_figures(self) -> BrokerFigures:
-        return self._adapter.figures() if isinstance(self._adapter, FiguresAdapter) else BrokerFigures()
+        if not isinstance(self._adapter, FiguresAdapter):
+            return BrokerFigures()
+        try:
+            return self._adapter.figures()
+        except Exception as error:  # a plugin's mistake ends neither meters nor telemetry
+            self.node.counters.add("plugin_failures", "adapter")
+            self._log.error("adapter: figures raised %s: %s", type(error).__name__, error)
+            return BrokerFigures()
 
     def reconfigure(self, event: Reconfigured, telemetry_s: float, telemetry: TelemetryPlan) -> None:
         """Let a configuration that was read again hold; connections stay as they are."""
