@@ -52,6 +52,18 @@ def test_secrets_in_settings_of_plugins_are_not_told(tmp_path: Path) -> None:
     assert texts(tmp_path)["plugins.settings.quota"] == '{"tokens":"not told","subscriptions_max":5}'
 
 
+def test_secrets_are_known_by_many_names_and_in_urls(tmp_path: Path) -> None:
+    names = ("api_key", "private-key", "passphrase", "passwd", "pwd", "credentials", "Authorization")
+    settings = "\n".join(f'{name} = "0451"' for name in names)
+    urls = 'url = "http://guest:0451@rabbit:15672/api"\nurls = ["amqps://guest:0451@rabbit/x?y@z"]'
+    harmless = 'key_file = "federation.keys"\nmailbox = "http://rabbit/@all"'
+    found = texts(tmp_path, f"{TEXT}[plugins.settings.other]\n{settings}\n{urls}\n{harmless}\n")
+    told = found["plugins.settings.other"]
+    assert "0451" not in told
+    assert '"url":"http://not told@rabbit:15672/api"' in told
+    assert '"key_file":"federation.keys","mailbox":"http://rabbit/@all"' in told
+
+
 def test_only_what_is_different_is_told_with_what_it_was(tmp_path: Path) -> None:
     before = texts(tmp_path)
     after = texts(tmp_path, TEXT.replace("subscriptions_max = 5", "") + "[plugins.settings.balance]\nmode = 'on'\n")

@@ -10,8 +10,14 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import TEXT_MAX, ConfigurationRecord, Record
 from mqloom.gateway.configuration import Configuration
 
-SECRET: Final = re.compile(r"token|secret|password(?!_env)", re.IGNORECASE)
-"""Keys whose values are not told; in a `password_env` there is only the name of a variable."""
+SECRET: Final = re.compile(
+    r"token|secret|credential|authori[sz]ation|pwd|(pass(word|phrase|wd)|(api|access|private|shared)[-_]?key)(?!_(env|file))",
+    re.IGNORECASE,
+)
+"""Names whose values are not told; in a `password_env` there is only the name of a variable."""
+
+LOGIN: Final = re.compile(r"(?<=://)[^/?#\s\"]*@")
+"""Who logs in, and how, in a URL."""
 
 NOT_TOLD: Final = "not told"
 
@@ -44,6 +50,8 @@ def _without_secrets(value: object, key: str) -> object:
         return NOT_TOLD
     if isinstance(value, dict):
         return {each: _without_secrets(inner, str(each)) for each, inner in value.items()}
+    if isinstance(value, str):
+        return LOGIN.sub(f"{NOT_TOLD}@", value)
     return [_without_secrets(inner, "") for inner in value] if isinstance(value, list | tuple) else value
 
 
