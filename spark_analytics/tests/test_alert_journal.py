@@ -20,6 +20,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.has: list[str] = []
+        self.texts: list[str] = []
         self.dies_at = -1
 
     def publish(self, alerts: list[Alert], tick_off: Callable[[str], None]) -> None:
@@ -27,6 +28,7 @@ class Broker:
             if len(self.has) == self.dies_at:
                 raise CrashError
             self.has.append(alert.id)
+            self.texts.append(alert.text)
             tick_off(alert.id)
 
 
@@ -66,10 +68,11 @@ def test_what_is_watched_is_remembered_from_start_to_start(tmp_path: Path) -> No
     assert broker.has == ["overload/north/output/1", "overload/north/output/3"]
 
 
-def test_a_flood_of_alerts_is_bounded(tmp_path: Path) -> None:
+def test_a_flood_of_alerts_is_bounded_and_how_many_more_there_were_is_told(tmp_path: Path) -> None:
     broker = Broker()
     told = AlertJournal(tmp_path, LIMITS).batch(0, lambda: dropped(*range(2 * ALERTS_MAX)), broker.publish)
     assert told == len(broker.has) == ALERTS_MAX
+    assert broker.texts[-1].startswith(f"{ALERTS_MAX + 1} more alerts, from telemetry/north/dropped/")
 
 
 def test_a_journal_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:

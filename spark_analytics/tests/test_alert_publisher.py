@@ -12,6 +12,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mqloom.core.broker_login import BrokerLogin
 from mqloom.core.errors import BrokerError
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.spark_analytics import alert_publisher
 from mqloom.spark_analytics.alert_publisher import AlertPublisher
 from mqloom.spark_analytics.alerts import Alert
 
@@ -75,7 +76,7 @@ def test_a_plain_client_gets_each_alert_once_although_the_publisher_died_before_
     with subscriber(login) as came:
         with pytest.raises(CrashError), AlertPublisher(login, TOPIC, "me") as publisher:
             publisher.publish([alert(1), alert(2)], crash)
-        with AlertPublisher(login, TOPIC, "me") as publisher:
+        with AlertPublisher(login, TOPIC, "me", ["a1", "a2"]) as publisher:
             publisher.publish([alert(1), alert(2), alert(3)], ticked.append)
             publisher.publish([alert(4)], ticked.append)
         assert [came.get(timeout=10) for _ in range(4)] == ["a1", "a2", "a3", "a4"]
@@ -89,6 +90,18 @@ def test_what_others_publish_there_is_left_alone(login: BrokerLogin) -> None:
         other.publish([alert(number) for number in range(50)], lambda _: None)
         one.publish([alert(100)], ticked.append)
     assert ticked == ["a100"]
+
+
+def test_what_others_publish_there_does_not_fill_what_the_broker_keeps_for_us(
+    login: BrokerLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_publisher, "RETURN_S", 20.0)
+    ticked: list[str] = []
+    with AlertPublisher(login, TOPIC, "me") as one, AlertPublisher(login, TOPIC, "other") as other:
+        for begin in range(0, 2_000, 200):  # twice what a Mosquitto queues for one session
+            other.publish([alert(number) for number in range(begin, begin + 200)], lambda _: None)
+        one.publish([alert(3_000)], ticked.append)
+    assert ticked == ["a3000"]
 
 
 def test_a_broker_that_is_not_there_is_an_error_that_says_where() -> None:

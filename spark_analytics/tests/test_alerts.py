@@ -39,6 +39,11 @@ def test_an_overload_is_told_when_it_lasts_and_once_and_again_when_it_is_over() 
     assert alerts[0].value == 1.2
 
 
+def test_samples_with_a_better_one_in_between_are_not_in_a_row() -> None:
+    used = [1.0, 1.0, 0.92, 1.0, 0.92, 1.0, 1.0]
+    assert told(Watch(), *(load(position, each) for position, each in enumerate(used))) == []
+
+
 def test_brokers_are_watched_apart() -> None:
     rows = [load(position, 1.0, "north" if position % 2 else "south") for position in range(4)]
     assert told(Watch(), *rows) == []

@@ -30,7 +30,6 @@ class _Page(Struct, kw_only=True):
     batch: int = -1
     watch: Watch = msgspec.field(default_factory=Watch)
     pending: list[Alert] = []
-    left_out: int = 0
 
 
 class AlertJournal:
@@ -66,8 +65,7 @@ class AlertJournal:
         if self._page.batch != number:
             found = [alert for row in rows() for alert in self._page.watch.row(row)]
             self._page.batch = number
-            self._page.left_out += max(0, len(found) - ALERTS_MAX)
-            self._page.pending += found[:ALERTS_MAX]
+            self._page.pending += _few(found)
             self._write()
         pending = self.pending
         if pending:
@@ -88,3 +86,24 @@ class AlertJournal:
             os.replace(new, self._path)
         except OSError as error:
             raise LocalError(f"{self._path}: {error}") from None
+
+
+def _few(alerts: list[Alert]) -> list[Alert]:
+    """Return alerts as they are, or the last of very many as one that says how many they are."""
+    if len(alerts) <= ALERTS_MAX:
+        return alerts
+    kept, rest = alerts[: ALERTS_MAX - 1], alerts[ALERTS_MAX - 1 :]
+    text = f"{len(rest)} more alerts, from {rest[0].id} to {rest[-1].id}, are not told one by one"
+    return [
+        *kept,
+        Alert(
+            id=f"more/{rest[0].id}",
+            kind="telemetry",
+            gateway="",
+            what="more",
+            is_over=False,
+            value=len(rest),
+            at=rest[-1].at,
+            text=text,
+        ),
+    ]

@@ -2,13 +2,16 @@
 
 We subscribe to what we publish, with a session that the broker keeps, and acknowledge an alert that comes back to us
 only after it was ticked off. So after a crash the broker sends us again what it has and we have not ticked off, and
-only what does not come is published again. Where a broker keeps no session, an alert may come twice, with the same id.
+only what does not come is published again. Where a broker keeps no session, or a connection is lost between an alert
+and the broker's answer to it, an alert may come twice, with the same id.
+
+What others publish there is acknowledged at once: it would fill what the broker keeps for us.
 """
 
 import queue
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
 import msgspec
@@ -37,8 +40,10 @@ _named_decoder: Final = msgspec.json.Decoder(_Named)
 class AlertPublisher:
     """A connection to the broker where alerts go; a context manager. Raises BrokerError if it does not answer."""
 
-    def __init__(self, login: BrokerLogin, topic: str, name: str) -> None:
+    def __init__(self, login: BrokerLogin, topic: str, name: str, pending: Iterable[str] = ()) -> None:
+        """`pending` are the ids of alerts that may have been published before, and were not ticked off."""
         self._login = login
+        self._awaited = frozenset(pending)
         self._topic = topic
         self._fence = f"{topic}/fence/{name}"
         self._came: queue.SimpleQueue[MQTTMessage] = queue.SimpleQueue()
@@ -62,8 +67,14 @@ class AlertPublisher:
             client.tls_insecure_set(not self._login.tls.check_hostname)
         client.on_connect = self._on_connect
         client.on_subscribe = lambda *_: self._told.put("")
-        client.on_message = lambda _client, _data, message: self._came.put(message)
+        client.on_message = self._on_message
         return client
+
+    def _on_message(self, client: Client, _data: Any, message: MQTTMessage) -> None:
+        if message.topic == self._topic and _name(bytes(message.payload)) not in self._awaited:
+            client.ack(message.mid, message.qos)
+        else:
+            self._came.put(message)
 
     def _on_connect(self, client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
@@ -96,9 +107,10 @@ class AlertPublisher:
     def publish(self, alerts: list[Alert], tick_off: Callable[[str], None]) -> None:
         """Publish those that the broker does not have yet, and tick off each that it has. Raises BrokerError.
 
-        Nothing is published twice meanwhile: paho does that itself, when a connection was lost.
+        When a connection is lost meanwhile, paho sends again what was not answered.
         """
         waiting = {alert.id: alert for alert in alerts}
+        self._awaited = frozenset(waiting)
         token = secrets.token_bytes(8)
         self._client.publish(self._fence, token, qos=1)
         # What the broker has for us has come when our own message, sent last, is back.

@@ -110,11 +110,11 @@ class Watch(Struct):
                 if condition.bad >= self.limits.windows and not condition.is_told:
                     condition.is_told = True
                     found.append(_alert(row, "overload", resource, used, f"{text}: it is overloaded"))
-            elif used < self.limits.end_ratio:
-                condition.bad = 0
-                if condition.is_told:
-                    condition.is_told = False
-                    found.append(_alert(row, "overload", resource, used, f"{text} again", is_over=True))
+                continue
+            condition.bad = 0
+            if condition.is_told and used < self.limits.end_ratio:
+                condition.is_told = False
+                found.append(_alert(row, "overload", resource, used, f"{text} again", is_over=True))
         return found
 
     def _link(self, row: Fields, link: Fields) -> list[Alert]:

@@ -1,6 +1,7 @@
 """Watch telemetry as it comes in, and publish alerts to the federation: on mqloom/v1/alerts, as JSON.
 
-It goes on where it was stopped, or died: the folder of --checkpoint has all that it needs, and no alert comes twice.
+It goes on where it was stopped, or died: the folder of --checkpoint has all that it needs, and what
+was published is not published again.
 """
 
 import argparse
@@ -74,11 +75,12 @@ def run(arguments: argparse.Namespace) -> int:
     ratio = arguments.overload
     limits = Limits(begin_ratio=ratio, end_ratio=min(0.9, 0.95 * ratio), windows=arguments.windows)
     journal = AlertJournal(arguments.checkpoint.absolute() / "alerts", limits)
+    pending = [alert.id for alert in journal.pending]
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with (
-        AlertPublisher(login_of(arguments), arguments.topic, journal.publisher) as publisher,
+        AlertPublisher(login_of(arguments), arguments.topic, journal.publisher, pending) as publisher,
         session_of(arguments) as spark,
     ):
         query = _start(spark, arguments, journal, publisher)
