@@ -45,7 +45,9 @@ def test_addresses_of_zeromq_are_taken(tmp_path: Path, endpoint: str) -> None:
     assert read(tmp_path, f'endpoint = "{endpoint}"').configuration.telemetry.endpoint == endpoint
 
 
-@pytest.mark.parametrize("endpoint", ["collector:5570", "tcp://collector", "tcp://:5570", "http://x:1", "tcp://x:0"])
+@pytest.mark.parametrize(
+    "endpoint", ["collector:5570", "tcp://collector", "tcp://:5570", "http://x:1", "tcp://x:0", "tcp://x:65536"]
+)
 def test_what_is_none_is_told_with_an_example(tmp_path: Path, endpoint: str) -> None:
     with pytest.raises(ConfigurationError, match=r"telemetry.endpoint: .* like tcp://collector.example:5570"):
         read(tmp_path, f'endpoint = "{endpoint}"')

@@ -1,6 +1,7 @@
 """A gateway on an embedded broker, and the collector's end of its telemetry, which is here, gone, or somebody else."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from mqloom.core.telemetry_sockets import listen
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import wait_until_ready
+from mqloom.gateway.drivers.telemetry import TICK_S
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 A = GatewayId("A")
@@ -260,6 +262,20 @@ def test_an_adapter_whose_figures_fail_ends_neither_meters_nor_telemetry(
             await until(told)
             assert assembly.driver.node.counters.value("plugin_failures", "adapter") > 2
         catcher.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_address_that_cannot_be_used_costs_no_socket_with_every_try(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = text(free_port(), 1).replace("tcp://127.0.0.1:1", f"ipc:///tmp/{'x' * 200}")
+
+    async def scenario() -> None:
+        async with running(write(tmp_path, content)):
+            await until(lambda: "File name too long" in caplog.text)
+            await asyncio.sleep(5 * TICK_S)
+        gc.collect()  # a socket that was left open warns, which is an error
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ With a telemetry key both ends prove themselves by CURVE (`mqloom.core.telemetry
 drivers of gateways and of the collector, who must not know each other, have in common; it needs the extra `gateway`.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import zmq
@@ -51,8 +52,7 @@ def listen(
         socket.curve_server = True
         socket.curve_publickey, socket.curve_secretkey = curve.public, curve.secret
         socket.zap_domain = b"mqloom"
-    socket.bind(address)
-    return socket
+    return _at(socket, socket.bind, address)
 
 
 def connect(
@@ -72,7 +72,15 @@ def connect(
     if curve is not None:
         socket.curve_publickey, socket.curve_secretkey = curve.public, curve.secret
         socket.curve_serverkey = curve.other
-    socket.connect(address)
+    return _at(socket, socket.connect, address)
+
+
+def _at(socket: "zmq.Socket[bytes]", go: Callable[[str], object], address: str) -> "zmq.Socket[bytes]":
+    try:
+        go(address)
+    except zmq.ZMQError:
+        socket.close(linger=0)
+        raise
     return socket
 
 

@@ -36,8 +36,10 @@ OUTPUT_BYTES_S_MIN: Final = 1_000
 """A smaller limit on what clients get is a mistake: it is in bytes a second."""
 
 
-ENDPOINT: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:]+\]|[^/:\s]+):[1-9]\d{0,4}|ipc://\S+")
+ENDPOINT: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:]+\]|[^/:\s]+):(?P<port>[1-9]\d{0,4})|ipc://\S+")
 """Where a collector can be."""
+
+PORT_MAX: Final = 65_535
 
 
 class Federation(NamedTuple):
@@ -80,7 +82,8 @@ def _meaning_problems(draft: Draft) -> Iterator[str]:
 
 def _telemetry_problems(draft: Draft) -> Iterator[str]:
     endpoint = "" if draft.telemetry is None else draft.telemetry.endpoint
-    if endpoint and not ENDPOINT.fullmatch(endpoint):
+    found = ENDPOINT.fullmatch(endpoint)
+    if endpoint and (found is None or int(found["port"] or 0) > PORT_MAX):
         yield f"telemetry.endpoint: {endpoint!r} is no address of ZeroMQ: it should look like tcp://collector.example:5570"
 
 
