@@ -1,12 +1,16 @@
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mqloom.core.command import main
+from mqloom.core.ids import GatewayId
+from mqloom.lab import replay_recording
 from mqloom.lab.command_lab_replay import changes_of
 from mqloom.lab.replay_example import make_spool
+from mqloom.lab.replay_recording import ReplayError, Span, read_recording
 
 PERIODS = ["local_pie_s=5", "stabilise_s=10", "local_detect_min_s=5", "local_detect_max_s=10", "press_samples=16"]
 
@@ -50,6 +54,26 @@ def test_a_table_is_printed_for_people(spool: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "replay with local_ratio=0.3" in printed
     assert "sessions of load balancing would have moved" in printed
+
+
+def test_of_a_long_recording_one_day_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spool = make_spool(tmp_path, windows=90, subscribers=40, rate=8.0)
+    first = read_recording(spool, lambda *_: None).gateways[GatewayId("WEAK")].loads[0].at
+    midday = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d")
+    assert main(["lab", "replay", str(spool), "--json", "--day", midday, "--set", "local_ratio=0.3"]) == 0
+    assert json.loads(capsys.readouterr().out)["seconds"] > 0
+    assert main(["lab", "replay", str(spool), "--day", "1999-12-31"]) == 1
+    assert "there is no load of that day in it" in capsys.readouterr().err
+    half = Span(first + 300.0)
+    loads = read_recording(spool, lambda *_: None, half).gateways[GatewayId("WEAK")].loads
+    assert min(load.at for load in loads) >= first + 300.0
+    assert read_recording(spool, lambda *_: None, half).balance == read_recording(spool, lambda *_: None).balance
+
+
+def test_a_recording_that_does_not_fit_is_told(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_recording, "RECORDS_MAX", 100)
+    with pytest.raises(ReplayError, match=r"more than 100 records of load and groups: choose one day \(--day\)"):
+        read_recording(spool, lambda *_: None)
 
 
 def test_settings_are_read_as_json_or_text_and_mistakes_are_told(

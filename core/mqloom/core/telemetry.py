@@ -202,9 +202,10 @@ def encode_record(record: Record) -> bytes:
 def decode_record(data: bytes) -> Record:
     """Return the record in `data`; raises TelemetryError."""
     try:
-        return _record_decoder.decode(data)
+        record: Record = _record_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"no record of telemetry: {error}") from None
+    return record
 
 
 def encode_batch(header: BatchHeader, records: list[bytes]) -> bytes:

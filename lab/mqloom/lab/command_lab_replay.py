@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,17 @@ ADVISE: Final = {"mode": "advise"}
 """By these settings nobody is moved."""
 
 
+DAY_S: Final = 86_400.0
+
+
+def _day(text: str) -> float:
+    """Return when a day begins, in Unix time."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day: it should look like 2026-11-18") from None
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument("spool", type=Path, metavar="SPOOL", help="a folder that `mqloom collect` has written")
@@ -26,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="another setting of the load agents, as in [plugins.settings.balance]; may be given several times",
     )
+    parser.add_argument("--day", type=_day, metavar="DAY", help="of a long recording one day, in UTC: 2026-11-18")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed: the same figures; 1")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
 
@@ -35,11 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     from mqloom.agents.settings import settings_problems  # noqa: PLC0415 - `--help` need not load it
     from mqloom.lab.padres_play import play  # noqa: PLC0415 - as above
     from mqloom.lab.replay_model import replay_of  # noqa: PLC0415 - as above
-    from mqloom.lab.replay_recording import read_recording  # noqa: PLC0415 - as above
+    from mqloom.lab.replay_recording import ALWAYS, Span, read_recording  # noqa: PLC0415 - as above
     from mqloom.lab.replay_view import Compared, played_figures, recorded_figures, view  # noqa: PLC0415 - as above
 
+    span = ALWAYS if arguments.day is None else Span(arguments.day, arguments.day + DAY_S)
     with progress_bar("replay") as tell:
-        recording = read_recording(arguments.spool, lambda share, text: tell(share / 3, text))
+        recording = read_recording(arguments.spool, lambda share, text: tell(share / 3, text), span)
         settings = {**recording.balance, "mode": "on", **changes_of(arguments.set)}
         problems = settings_problems(settings)
         if problems:

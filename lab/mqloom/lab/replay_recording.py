@@ -1,9 +1,11 @@
 """What a spool of telemetry says about a federation, gathered for a replay: by gateway and time, in plain lists."""
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from mqloom.core.errors import LocalError, TelemetryError
 from mqloom.core.ids import GatewayId
@@ -19,6 +21,9 @@ from mqloom.core.telemetry import (
 )
 from mqloom.spark_analytics.segments import Gap
 from mqloom.spark_analytics.spool import SpoolReader
+
+RECORDS_MAX: Final = 5_000_000
+"""Records that are held at once; of a longer recording a day is to be chosen."""
 
 BALANCE = "plugins.settings.balance"
 GROUPS_MAX = "telemetry.groups_max"
@@ -40,8 +45,8 @@ class Recorded:
     """Over primary links, in the order in which they were first told."""
     settings: dict[str, str] = field(default_factory=dict)
 
-    def take(self, record: Record) -> None:
-        """Note a record, if it is of a kind that a replay needs."""
+    def take(self, record: Record) -> bool:
+        """Note a record, if it is of a kind that a replay needs; say whether it is held."""
         match record:
             case LoadRecord():
                 self.loads.append(record)
@@ -53,6 +58,7 @@ class Recorded:
                 self.peers.setdefault(record.peer)
             case ConfigurationRecord():
                 self.settings[record.what] = record.after
+        return isinstance(record, LoadRecord | ServiceRecord | GroupRecord)
 
     @property
     def groups_max(self) -> int:
@@ -81,12 +87,27 @@ class Recording:
         return {}
 
 
-def read_recording(folder: Path, tell: Callable[[float, str], None]) -> Recording:
+class Span(NamedTuple):
+    """A time, in Unix time: from the first up to the second."""
+
+    begin: float = 0.0
+    end: float = math.inf
+
+    def has(self, record: Record) -> bool:
+        """Say whether a record counts: it is of this time, or a setting from before."""
+        return record.at < self.end and (record.at >= self.begin or isinstance(record, ConfigurationRecord))
+
+
+ALWAYS: Final = Span()
+
+
+def read_recording(folder: Path, tell: Callable[[float, str], None], span: Span = ALWAYS) -> Recording:
     """Return what is in a spool; what is damaged is left out, and named. Raises SpoolError, ReplayError."""
     reader = SpoolReader(folder)
     begin, end = reader.bounds()
     gateways: dict[GatewayId, Recorded] = {}
     problems = []
+    held = 0
     for part in reader.parts(begin, end):
         if isinstance(part, Gap):
             problems.append(part.problem)
@@ -98,12 +119,16 @@ def read_recording(folder: Path, tell: Callable[[float, str], None]) -> Recordin
             problems.append(f"position {part.position}: {error.problem}")
             continue
         recorded = gateways.setdefault(batch.header.gateway, Recorded())
-        for _, record in records:
-            recorded.take(record)
+        held += sum([recorded.take(record) for _, record in records if span.has(record)])
+        if held > RECORDS_MAX:
+            raise ReplayError(f"{folder}: more than {RECORDS_MAX:,} records of load and groups: choose one day (--day)")
         tell((part.position - begin) / max(1, end - begin), "reading")
     gateways = {name: gateways[name] for name in sorted(gateways) if gateways[name].loads}
     if not gateways:
-        raise ReplayError(f"{folder}: there is no load in it: let gateways run for a few windows, and collect again")
+        when = "" if span == ALWAYS else " of that day"
+        raise ReplayError(
+            f"{folder}: there is no load{when} in it: let gateways run for a few windows, and collect again"
+        )
     return Recording(gateways, tuple(problems))
 
 
