@@ -1,12 +1,14 @@
 """Telemetry of paper 000's model: the production's load agents on simulated brokers, and what they tell.
 
-Two truths can be planted. A broker where nearly everybody has joined while nobody balances; and a broker that says it
-can send twice what it can, so that whatever load agents predict for it, more comes.
+Two truths can be planted. A broker where nearly everybody has joined while nobody balances; and a broker whose line
+others use too, who come and go with the subscribers: whatever load agents predict for its output, more comes.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import Load
@@ -23,7 +25,12 @@ from mqloom.lab.planted_weeks import START_AT
 UNKNOWN: Final = float("nan")
 
 UNEVEN: Final = replace(HOMOGENEOUS, name="uneven", subscribers=240, change_at=None, length_s=1_800.0, zero_share=0.2)
-LYING: Final = replace(HOMOGENEOUS, name="lying", subscribers=500, change_at=None, length_s=3_600.0)
+COMING: Final = replace(HOMOGENEOUS, name="coming", subscribers=400, change_at=None, length_s=3_000.0)
+
+IDLE: Final = {"local_ratio": 1_000.0, "local_delay": 1_000.0, "overload_low": 1.0, "overload_high": 1.0}
+"""Settings with which load agents leave everything as it is, short of overload."""
+BUSY: Final = {"local_ratio": 0.04, "stabilise_s": 20.0}
+"""Settings with which they correct small differences, too, and often."""
 
 
 def uneven(seed: int, heavy: GatewayId, share: float = 0.7) -> dict[GatewayId, list[Record]]:
@@ -35,18 +42,29 @@ def uneven(seed: int, heavy: GatewayId, share: float = 0.7) -> dict[GatewayId, l
         Stay(1.0, float("inf"), heavy if number < first else others[number % len(others)])
         for number in range(setup.subscribers)
     ]
-    world = world_of(setup, seed, {"mode": "off"}, stays)
+    world = world_of(setup, seed, IDLE, stays)
     world.run(tell_nobody)
     return telemetry_of(world)
 
 
-def lying(seed: int, liar: GatewayId, factor: float = 2.0, setup: Setup = LYING) -> dict[GatewayId, list[Record]]:
-    """Return telemetry of a federation that balances, with a broker that says it can send more than it can."""
-    world = world_of(setup, seed, stays=_coming(setup))
-    broker = world.net.brokers[liar]
-    broker.setup = broker.setup._replace(bytes_s=factor * broker.setup.bytes_s)  # what it says; `each_s` is what is so
+def shared_line(seed: int, broker: GatewayId, factor: float = 1.6) -> dict[GatewayId, list[Record]]:
+    """Return telemetry of a federation that balances, with a broker that has more output than its subscribers make.
+
+    `factor` 1 plants nothing.
+    """
+    world = world_of(COMING, seed, BUSY, _coming(COMING))
     world.run(tell_nobody)
-    return telemetry_of(world)
+    found = telemetry_of(world)
+    return {name: [_with_more(each, name, broker, factor) for each in records] for name, records in found.items()}
+
+
+def _with_more(record: Record, name: GatewayId, broker: GatewayId, factor: float) -> Record:
+    """Return a record with as much more output as it has, if it is about that broker and not a prediction."""
+    if isinstance(record, LoadRecord) and name == broker:
+        return structs.replace(record, output_ratio=record.output_ratio * factor)
+    if isinstance(record, MigrationRecord) and broker == (name if record.is_offloading else record.partner):
+        return structs.replace(record, observed_output=record.observed_output * factor)
+    return record
 
 
 def _coming(setup: Setup) -> list[Stay]:
@@ -87,7 +105,7 @@ def _load(load: Load, window_s: float, at: float, clients: int) -> list[Record]:
             memory_ratio=load.memory_ratio,
             input_rate=load.input_rate,
             output_bytes_s=load.output_bytes_s,
-            output_bytes_s_max=load.output_bytes_s_max,
+            output_bytes_s_max=float(load.output_bytes_s_max),
             subscriptions=load.subscriptions,
             clients=clients,
         ),

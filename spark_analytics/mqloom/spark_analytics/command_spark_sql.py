@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
+from mqloom.spark_analytics.capacity.views import CapacityViews
 from mqloom.spark_analytics.spark_options import add_place, add_session, session_of, tables_of
 
 ROWS_MAX: Final = 1_000_000
@@ -34,12 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
     with session_of(arguments) as spark, tables_of(spark, arguments) as found:
         for finding in found.findings:
             print(f"left out: {finding.problem}", file=sys.stderr)  # noqa: T201 - a command's answer
+        views = CapacityViews(found)
         if arguments.query is not None:
-            _answer(spark, arguments.query, arguments)
+            _answer(spark, views, arguments.query, arguments)
             return 0
         for query in queries(sys.stdin, sys.stderr if sys.stdin.isatty() else None):
             try:
-                _answer(spark, query, arguments)
+                _answer(spark, views, query, arguments)
             except LocalError as error:
                 print(error, file=sys.stderr)  # noqa: T201 - at a prompt one goes on
     return 0
@@ -64,8 +66,9 @@ def queries(lines: TextIO, prompt: TextIO | None) -> Iterator[str]:
             return
 
 
-def _answer(spark: SparkSession, query: str, arguments: argparse.Namespace) -> None:
+def _answer(spark: SparkSession, views: CapacityViews, query: str, arguments: argparse.Namespace) -> None:
     try:
+        views.ensure(query)
         _print(spark.sql(query).limit(arguments.rows), arguments)
     except PySparkException as error:
         raise LocalError(f"Spark cannot do that: {error.getMessage() or error}") from None

@@ -115,7 +115,10 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     finally:
         frame.unpersist()
     tell(0.6, "service times")
-    models = service.models_of(columns(service.service_points(telemetry["service"], load)))
+    models = service.models_of(columns(service.service_points(service.samples_of(telemetry["service"]))))
+    silent = [broker for broker in clients if broker not in models]
+    if silent:
+        models |= service.models_of(columns(service.service_points(service.load_samples(load, silent))))
     estimates = busy_estimates(over_time, used, models)
     tell(0.7, "groups of subscribers")
     groups = groups_of(columns(group_traffic(telemetry["group"])))
@@ -149,7 +152,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         models=models,
         estimates=estimates,
         headroom=service.headroom_of(estimates, questions.full),
-        scenarios=scenarios_of(WhatIf(estimates, groups, clients), questions),
+        scenarios=scenarios_of(WhatIf(estimates, groups, clients, members), questions),
         links=links,
         passings=overlay.passings_of(links),
         candidates=overlay.candidates_of(links),

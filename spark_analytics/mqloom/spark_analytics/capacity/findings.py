@@ -101,7 +101,8 @@ def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 
 def _room(analysis: Analysis, broker: str) -> str:
-    others = [each for each in analysis.headroom if each.gateway != broker and each.room > 0]
+    others = [each for each in analysis.headroom if each.gateway in analysis.members and each.room > 0]
+    others = [each for each in others if each.gateway != broker]
     if not others:
         return " No other broker has room."
     best = max(others, key=lambda each: (-round(each.utilisation, 2), each.room, each.gateway))

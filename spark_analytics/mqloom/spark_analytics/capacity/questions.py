@@ -87,7 +87,7 @@ def scenarios_of(what_if: WhatIf, questions: Questions) -> list[Scenario]:
 
 def _usual_moves(what_if: WhatIf) -> tuple[Move, ...]:
     """Return the largest group of the fullest broker, to the emptiest."""
-    order = sorted(what_if.brokers, key=lambda each: (what_if.utilisation(each), each))
+    order = sorted(what_if.members, key=lambda each: (what_if.utilisation(each), each))
     group = what_if.largest(order[-1])
     if len(order) < 2 or group is None:
         return ()

@@ -5,6 +5,7 @@ none. They learn it from their last ten buckets, to follow changes; here all tha
 weighing less. Spark puts samples into buckets by the number of subscriptions, and the line is fitted to their medians.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,16 +71,20 @@ class Headroom:
     utilisation: float
 
 
-def service_points(service: DataFrame, load: DataFrame) -> DataFrame:
-    """Return buckets: broker, subscriptions, median service time, and number of samples.
+def samples_of(service: DataFrame) -> DataFrame:
+    """Return what publications have cost, sample by sample."""
+    return service.where("publications > 0 AND service_s > 0").select("gateway", "subscriptions", "service_s")
 
-    Of a broker without samples of its own the matching delay in its load records counts.
-    """
-    samples = service.where("publications > 0 AND service_s > 0").select("gateway", "subscriptions", "service_s")
-    measured = samples.select("gateway").distinct()
-    others = load.where("input_rate > 0 AND delay_s > 0").join(measured, "gateway", "left_anti")
-    both = samples.unionByName(others.select("gateway", "subscriptions", f.col("delay_s").alias("service_s")))
-    ranges = both.groupBy("gateway").agg(
+
+def load_samples(load: DataFrame, gateways: Collection[str]) -> DataFrame:
+    """Return the same of brokers that told no samples: the matching delay in their load records."""
+    chosen = load.where(f.col("gateway").isin(list(gateways))).where("input_rate > 0 AND delay_s > 0")
+    return chosen.select("gateway", "subscriptions", f.col("delay_s").alias("service_s"))
+
+
+def service_points(samples: DataFrame) -> DataFrame:
+    """Return buckets: broker, subscriptions, median service time, and number of samples."""
+    ranges = samples.groupBy("gateway").agg(
         f.min("subscriptions").alias("least"),
         f.greatest(
             f.lit(BUCKET_WIDTH), f.ceil((f.max("subscriptions") - f.min("subscriptions")) / f.lit(PLACES))
@@ -87,7 +92,7 @@ def service_points(service: DataFrame, load: DataFrame) -> DataFrame:
     )
     place = f.floor((f.col("subscriptions") - f.col("least")) / f.col("width")).alias("place")
     return (
-        both.join(f.broadcast(ranges), "gateway")
+        samples.join(f.broadcast(ranges), "gateway")
         .groupBy("gateway", place)
         .agg(
             f.avg("subscriptions").alias("subscriptions"),
@@ -115,6 +120,8 @@ def _line(gateway: str, points: Columns) -> ServiceModel:
         return ServiceModel(gateway, slope_s, base_s, slope_s, True, total, subscriptions, service_s)
     weights = np.sqrt(samples)  # many samples of one count are not independent of each other
     slope_s, base_s, spread_s = _robust_line(subscriptions, service_s, weights)
+    if len(subscriptions) < 3:  # two points lie on any line
+        spread_s = abs(slope_s)
     if slope_s < 0:  # noise: no engine matches faster for having more to match
         slope_s, base_s = 0.0, float(np.average(service_s, weights=weights))
     return ServiceModel(gateway, slope_s, base_s, spread_s, False, total, subscriptions, service_s)

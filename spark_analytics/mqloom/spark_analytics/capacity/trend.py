@@ -1,9 +1,9 @@
 """A trend with a daily pattern, and how sure it is: numpy on a small series, no clock, no randomness but a fixed seed.
 
 The model. A resource at time t (days) and hour h of the day is A(h) + B(h) t: a level and a growth, each with a smooth
-daily pattern (harmonics), so that the busiest hour may grow faster than the night. From two weeks on weekends have a
-level, a growth and a swing of their own. Outliers count less (Huber's weights), so a night's backup or a lost hour does
-not bend the line.
+daily pattern (harmonics), so that the busiest hour may grow faster than the night. From a week on weekends have a level
+of their own, and from two weeks on a growth and a swing. Outliers count less (Huber's weights), so a night's backup or
+a lost hour does not bend the line.
 
 How sure. What the model leaves over is drawn again in blocks of whole days (a block bootstrap), because neighbouring
 hours err together. Where neighbouring days err together, too, the spread is widened by their correlation; few days
@@ -24,7 +24,8 @@ from mqloom.spark_analytics.capacity.thresholds import FULL
 
 DAY_S: Final = 86_400.0
 DAYS_LEAST: Final = 4.0
-WEEKEND_DAYS: Final = 14.0
+WEEKEND_DAYS: Final = 7.0
+"""From here on weekends have a level of their own; from twice as many days on a growth and a swing, too."""
 HARMONICS: Final = 3
 GROWING_HARMONICS: Final = 2
 DRAWS: Final = 400
@@ -121,8 +122,10 @@ def _design(days: Floats, phase: Floats, weekend: Floats | None) -> Floats:
     """Return the columns: level, growth, daily pattern, its growth, and weekends."""
     columns = [np.ones_like(days), days, *_waves(phase, HARMONICS)]
     columns += [days * wave for wave in _waves(phase, GROWING_HARMONICS)]
-    if weekend is not None:  # they grow, and have a day and a night, too
-        columns += [weekend, weekend * days, *(weekend * wave for wave in _waves(phase, 1))]
+    if weekend is not None:
+        columns.append(weekend)
+        if days[-1] >= 2 * WEEKEND_DAYS:
+            columns += [weekend * days, *(weekend * wave for wave in _waves(phase, 1))]
     return np.column_stack(columns)
 
 

@@ -5,7 +5,7 @@ from each broker's busy level. Subscribers move in groups that want the same. A 
 publications in addition only if it does not receive them already, for a group that covers it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -99,10 +99,16 @@ class WhatIf:
     """A federation at its busy hours, of which questions can be asked; none of them changes it."""
 
     def __init__(
-        self, estimates: dict[str, BrokerEstimate], groups: Sequence[GroupTraffic], clients: Mapping[str, int]
+        self,
+        estimates: dict[str, BrokerEstimate],
+        groups: Sequence[GroupTraffic],
+        clients: Mapping[str, int],
+        members: Collection[str] = (),
     ) -> None:
         self._estimates = estimates
         self._clients = clients
+        self.members = sorted(members or estimates)
+        """Where subscribers go: not to a head that has none."""
         known = by_gateway(groups)
         self._groups = {
             gateway: _calibrated(known.get(gateway, []), estimate) for gateway, estimate in estimates.items()
@@ -127,7 +133,7 @@ class WhatIf:
         places = self._places(without=broker)
         lost = self._estimates[broker]
         for group, number in self._portions(broker):
-            _emptiest(places).take(group, number)
+            self._emptiest(places).take(group, number)
         self._rest(places, lost, broker)
         return self._scenario(f"{broker} fails", f"{broker} fails, and its subscribers go to the others", places)
 
@@ -145,7 +151,7 @@ class WhatIf:
         """A broker joins that is so many times as strong as the mean of the others, and load is balanced with it."""
         places = self._places()
         places[NEW] = _Place(self._newcomer(strength), CoveringIndex())
-        left = {broker: self._portions(broker) for broker in self._estimates}
+        left = {broker: self._portions(broker) for broker in self.members}
         for _ in range(STEPS_MAX):
             source = max((each for each in left if left[each]), key=lambda each: _full(places[each]), default=None)
             if source is None or _full(places[source]) - _full(places[NEW]) < BALANCE:
@@ -177,6 +183,10 @@ class WhatIf:
             if broker != without
         }
 
+    def _emptiest(self, places: dict[str, _Place]) -> _Place:
+        chosen = [place for broker, place in places.items() if broker in self.members]
+        return min(chosen or places.values(), key=_full)
+
     def _portions(self, broker: str) -> list[tuple[GroupTraffic, int]]:
         found = []
         for group in self._groups[broker]:
@@ -195,7 +205,7 @@ class WhatIf:
         bytes_s = max(0.0, lost.output_bytes_s - sum(group.bytes_s for group in groups))
         for portion in range(PORTIONS if places else 0):
             count = max(0, number) // PORTIONS + (portion < max(0, number) % PORTIONS)
-            place = _emptiest(places)
+            place = self._emptiest(places)
             place.estimate = place.estimate.after(subscriptions=count, bytes_s=bytes_s / PORTIONS)
 
     def _leave(self, place: _Place, group: GroupTraffic, number: int) -> None:
@@ -206,7 +216,7 @@ class WhatIf:
         place.estimate = place.estimate.after(rate=-rate, subscriptions=-number, bytes_s=-number * group.bytes_s_each)
 
     def _newcomer(self, strength: float) -> BrokerEstimate:
-        known = list(self._estimates.values())
+        known = [self._estimates[broker] for broker in self.members]
         count = len(known)
         slope_s = sum(each.delay.slope_s for each in known) / count / strength
         base_s = sum(each.delay.at(0) for each in known) / count / strength
@@ -216,6 +226,8 @@ class WhatIf:
             delay=DelayModel(slope_s, base_s),
             output_bytes_s=0.0,
             output_bytes_s_max=strength * sum(each.output_bytes_s_max for each in known) / count,
+            cpu_beside=sum(each.cpu_beside for each in known) / count / strength,
+            memory_beside=sum(each.memory_beside for each in known) / count / strength,
         )
 
     def _scenario(self, name: str, question: str, places: dict[str, _Place]) -> Scenario:
@@ -234,10 +246,6 @@ class WhatIf:
 
 def _full(place: _Place) -> float:
     return place.estimate.utilisation
-
-
-def _emptiest(places: dict[str, _Place]) -> _Place:
-    return min(places.values(), key=_full)
 
 
 def _calibrated(groups: Sequence[GroupTraffic], estimate: BrokerEstimate) -> list[GroupTraffic]:

@@ -35,6 +35,12 @@ def text(value: object) -> str:
     return escape(str(value))
 
 
+def shorten(words: str, length_max: int) -> str:
+    """Return words that fit, their middle left out if need be."""
+    half = (length_max - 1) // 2
+    return words if len(words) <= length_max else f"{words[:half]}\N{HORIZONTAL ELLIPSIS}{words[-half:]}"
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     """Return a share as people read it."""
     return DASH if value is None or not math.isfinite(value) else f"{value * 100:,.{digits}f}%"

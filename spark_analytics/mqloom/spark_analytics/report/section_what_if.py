@@ -5,9 +5,21 @@ from typing import Any
 from mqloom.spark_analytics.capacity.analysis import Analysis
 from mqloom.spark_analytics.capacity.thresholds import WORDS
 from mqloom.spark_analytics.capacity.what_if import NEW, Scenario
-from mqloom.spark_analytics.report.drawing import LINE, SERIES, draw, percent_axis
-from mqloom.spark_analytics.report.elements import Head, Section, bar, heat, nothing, percent, plot, table, text
+from mqloom.spark_analytics.report.drawing import ALARM, SERIES, draw, percent_axis
+from mqloom.spark_analytics.report.elements import (
+    Head,
+    Section,
+    bar,
+    heat,
+    nothing,
+    percent,
+    plot,
+    shorten,
+    table,
+    text,
+)
 
+NAME_MAX = 40
 BROKERS_SHOWN = 16
 """With more brokers the table names only the fullest of each scenario."""
 
@@ -35,11 +47,11 @@ def _paint(axes: Any, scenarios: list[Scenario], full: float) -> None:
     values = [each.worst.after for each in shown]
     colours = [SERIES[1] if each.worst.after > full else SERIES[0] for each in shown]
     axes.barh(range(len(shown)), values, color=colours, height=0.62)
-    axes.set_yticks(range(len(shown)), [each.name for each in shown])
+    axes.set_yticks(range(len(shown)), [shorten(each.name, NAME_MAX) for each in shown])
     percent_axis(axes, max(values), "x")
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
-    axes.axvline(full, color=LINE, linewidth=1.2)
+    axes.axvline(full, color=ALARM, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     for place, each in enumerate(shown):
         axes.annotate(
             f"{each.worst.gateway} {percent(each.worst.after)}",
