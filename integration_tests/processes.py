@@ -64,9 +64,9 @@ class Process:
             if not self._said.wait_for(condition, WAIT_S_MAX):
                 raise TimeoutError(f"mqloom {self._name}: no {what}; it said {self.output} and logged {self.log}")
 
-    def wait(self) -> int:
+    def wait(self, seconds: float = WAIT_S_MAX) -> int:
         """Return the exit code when the command has ended by itself."""
-        code = self._process.wait(WAIT_S_MAX)
+        code = self._process.wait(seconds)
         self._drain()
         return code
 
