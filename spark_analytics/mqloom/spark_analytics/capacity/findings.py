@@ -127,7 +127,7 @@ def _forecasts(analysis: Analysis) -> Iterator[CapacityFinding]:
             f"reaches {analysis.full:.0%} between {day(trend.full_from)} {until}, nine times in ten.",
             action=f"Before {day(trend.full_from)}: {REMEDIES[each.resource]}." + _room(analysis, each.gateway),
             section="forecast",
-            severity=1 / (1 + max(0.0, days)),
+            severity=1 + 1 / (1 + max(0.0, days)),  # a date comes before what has none
         )
 
 
