@@ -83,3 +83,10 @@ def test_the_brokers_figures_keep_their_names() -> None:
     assert Recorder().broker({"$SYS/broker/load/messages/received/1min": 4.5}, 1.0) == [
         BrokerRecord(1.0, "$SYS/broker/load/messages/received/1min", 4.5)
     ]
+
+
+def test_what_a_plugin_tells_must_be_records() -> None:
+    records = [ServiceRecord(1.0, 7, 0.001, 3)]
+    assert check_records(records) == records
+    with pytest.raises(TypeError, match="'a text' is no record of telemetry"):
+        check_records(["a text"])  # type: ignore[list-item]
