@@ -20,6 +20,7 @@ from mqloom.core.telemetry import (
     encode_batch,
     encode_record,
 )
+from mqloom.spark_analytics import archive as archive_module
 from mqloom.spark_analytics.archive import STATE, archive
 from mqloom.spark_analytics.spool import SpoolWriter, segments_of
 
@@ -101,6 +102,30 @@ def test_what_is_new_is_added_and_the_rest_left_alone(tmp_path: Path) -> None:
     assert archive(spool, folder, nothing).records == 100
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert numbers(folder) == expected(10)
+
+
+def test_the_disk_has_the_names_of_all_files_before_the_archive_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, folder = tmp_path / "spool", tmp_path / "archive"
+    filled(spool, 5)
+    unsynced: set[Path] = set()
+    replace, sync = os.replace, archive_module.sync_folder
+
+    def replacing(source: Path, target: Path) -> None:
+        replace(source, target)
+        if target.name == STATE:
+            assert unsynced == set()
+        else:
+            unsynced.update([target.parent, *target.parent.parents[:3]])
+
+    def syncing(place: Path) -> None:
+        sync(place)
+        unsynced.discard(place)
+
+    monkeypatch.setattr(os, "replace", replacing)
+    monkeypatch.setattr(archive_module, "sync_folder", syncing)
+    assert archive(spool, folder, nothing).files > 0
 
 
 PROGRAM = """

@@ -8,6 +8,7 @@ from mqloom.core.errors import TelemetryError
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import DroppedRecord, ServiceRecord, decode_batch, decode_records
 from mqloom.core.telemetry_outbox import Kept, TelemetryOutbox
+from mqloom.spark_analytics import collector as collector_module
 from mqloom.spark_analytics.collector import Collector
 from mqloom.spark_analytics.ranges import LocalRanges
 from mqloom.spark_analytics.segments import SpoolError
@@ -74,6 +75,18 @@ def test_what_is_no_batch_is_refused_and_counted(tmp_path: Path) -> None:
         collector.received("peer", b"hello")
     assert collector.counts["refused"] == 1
     assert collector.commit() == []
+
+
+def test_more_gateways_than_are_kept_in_mind_are_refused_even_before_the_disk_has_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector_module, "GATEWAYS_MAX", 2)
+    collector: Collector[str] = Collector(SpoolWriter(tmp_path))
+    boxes = [TelemetryOutbox(GatewayId(f"g{number}"), 1, lambda: 0.0) for number in range(3)]
+    for box in boxes[:2]:
+        collector.received("peer", batch(box, 1))
+    with pytest.raises(TelemetryError, match="of g2: 2 gateways are known already"):
+        collector.received("peer", batch(boxes[2], 1))
 
 
 def test_when_the_disk_refuses_nobody_is_answered_and_the_same_batch_is_taken_again(

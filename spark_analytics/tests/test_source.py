@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from mqloom.core.command import main
+from mqloom.core.errors import LocalError
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import (
     KINDS,
@@ -232,6 +233,14 @@ def test_tables_have_each_record_once_and_tell_what_could_not_be_read(spark: Spa
         assert finding.problem.startswith(f"{path}: ")
         assert [each.name for each in tmp_path.iterdir()] != ["spool"]
     assert [each.name for each in tmp_path.iterdir()] == ["spool"]
+
+
+def test_a_folder_that_is_no_archive_is_an_error_and_not_an_empty_federation(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(LocalError, match="is no archive"):
+            tables(spark, parquet=folder)
 
 
 def test_an_archive_of_an_older_version_has_defaults_for_later_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mqloom.core.telemetry import KINDS
 from mqloom.core.topics import encode_id
 from mqloom.spark_analytics.decoding import Gathering
 from mqloom.spark_analytics.ranges import LocalRanges
-from mqloom.spark_analytics.spool import SpoolLock
+from mqloom.spark_analytics.spool import SpoolLock, sync_folder
 
 PIECE_RECORDS: Final = 200_000
 """Records that are archived at a time."""
@@ -89,7 +89,10 @@ def _archive(ranges: LocalRanges, folder: Path, tell: Tell, piece_records: int) 
             gathering.add(part)
         name = f"{state.upto:020d}-{state.piece_end:020d}.parquet"
         records += gathering.rows
-        files += sum(_write(folder, kind, gathering, name) for kind in KINDS)
+        written = [place for kind in KINDS for place in _write(folder, kind, gathering, name)]
+        for each in sorted({above for place in written for above in (place, *place.parents[:3])}):
+            sync_folder(each)
+        files += len(written)
         problems += [gap.problem for gap in gathering.gaps]
         state = _State(upto=state.piece_end)
         _write_state(folder, state)
@@ -104,10 +107,10 @@ def _piece_end(ranges: LocalRanges, begin: int, end: int, records: int) -> int:
     return min(ranges.boundary(begin, records), end)
 
 
-def _write(folder: Path, kind: str, gathering: Gathering, name: str) -> int:
-    """Write the records of a kind, a file for each day and gateway; return how many files."""
+def _write(folder: Path, kind: str, gathering: Gathering, name: str) -> list[Path]:
+    """Write the records of a kind, a file for each day and gateway; return in which folders."""
     batch = gathering.take(kind)
-    count = 0
+    places = []
     for day, gateway, part in _parts(batch):
         place = folder / kind / f"day={day}" / f"gateway={encode_id(gateway)}"
         place.mkdir(parents=True, exist_ok=True)
@@ -116,8 +119,8 @@ def _write(folder: Path, kind: str, gathering: Gathering, name: str) -> int:
         with own.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(own, place / name)
-        count += 1
-    return count
+        places.append(place)
+    return places
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
@@ -149,3 +152,4 @@ def _write_state(folder: Path, state: _State) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(path, folder / STATE)
+    sync_folder(folder)

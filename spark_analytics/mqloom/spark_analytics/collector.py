@@ -58,7 +58,7 @@ class Collector(Generic[Peer]):
             self.counts["refused"] += 1
             raise
         epoch, last = self._writer.known(header.gateway)
-        if not epoch and len(self._writer.marker.gateways) >= GATEWAYS_MAX:
+        if not epoch and self._writer.gateways >= GATEWAYS_MAX:
             self.counts["refused"] += 1
             raise TelemetryError(f"of {header.gateway}: {GATEWAYS_MAX} gateways are known already")
         upto = header.first + header.count - 1

@@ -145,6 +145,11 @@ class SpoolWriter:
         """Return the epoch and the last number of a gateway, what waits included; (0, 0) if there is nothing of it."""
         return self._new.gateways.get(gateway, (0, 0))
 
+    @property
+    def gateways(self) -> int:
+        """How many gateways there are records of, what waits included."""
+        return len(self._new.gateways)
+
     def commit(self) -> int:
         """Have the disk take what was appended, and let it count; return the position of the next record."""
         if not self._pending:
@@ -175,7 +180,7 @@ class SpoolWriter:
         name = segment_name(self.marker.end)
         self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         os.write(self._file, MAGIC)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         self._new = msgspec.structs.replace(self._new, segment=name, size=len(MAGIC))
 
     def _put_marker(self, marker: Marker) -> None:
@@ -185,7 +190,7 @@ class SpoolWriter:
             file.flush()
             os.fdatasync(file.fileno())
         os.replace(path, self.folder / MARKER)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         self.marker = self._new = marker
 
     def drop_before(self, position: int) -> int:
@@ -342,7 +347,8 @@ class SpoolReader:
             index.append((position, offset))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the disk take which files a folder has: what was renamed into it could go in a power failure."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 
 from mqloom.core.errors import LocalError
 from mqloom.core.telemetry import KINDS
+from mqloom.spark_analytics.archive import STATE as ARCHIVE_STATE
 from mqloom.spark_analytics.columns import own_columns
 from mqloom.spark_analytics.place import place_of
 from mqloom.spark_analytics.schemas import columns_of
@@ -85,7 +86,12 @@ def tables(
     if parquet is not None:
         if spool or endpoint:
             raise LocalError("telemetry is read from one place: an archive (parquet), a spool or an endpoint")
-        return _views(Tables(_archived(spark, Path(parquet).absolute()), (), None))
+        folder = Path(parquet).absolute()
+        if not any((folder / name).exists() for name in (*KINDS, ARCHIVE_STATE)):
+            raise LocalError(
+                f"{folder} is no archive: there is no folder of a kind of record in it; `mqloom collect --archive`"
+            )
+        return _views(Tables(_archived(spark, folder), (), None))
     place = place_of(spool, endpoint, key_file)
     folder = Path(tempfile.mkdtemp(prefix="mqloom-telemetry-", dir=scratch)).absolute()
     try:
