@@ -24,8 +24,8 @@ SECRET = bytes(32)
 
 
 @contextmanager
-def running(folder: Path, curve: Curve | None = None) -> Iterator[CollectServer]:
-    told: list[str] = []
+def running(folder: Path, curve: Curve | None = None, told: list[str] | None = None) -> Iterator[CollectServer]:
+    told = [] if told is None else told
     plan = CollectPlan(spool=folder, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*", curve=curve)
     server = CollectServer(plan, told.append)
     thread = threading.Thread(target=server.run)
@@ -39,9 +39,11 @@ def running(folder: Path, curve: Curve | None = None) -> Iterator[CollectServer]
         assert not thread.is_alive()
 
 
-def send(server: CollectServer, records: int, curve: Curve | None = None, wait_s: float = 20.0) -> TelemetryOutbox:
+def send(
+    server: CollectServer, records: int, curve: Curve | None = None, wait_s: float = 20.0, epoch: int = 1
+) -> TelemetryOutbox:
     """Send records as a gateway does, until all are kept or time is up."""
-    box = TelemetryOutbox(GatewayId("north"), 1, time.time)
+    box = TelemetryOutbox(GatewayId("north"), epoch, time.time)
     for number in range(records):
         box.offer(ServiceRecord(1.0, number, 0.001, 1), time.monotonic())
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -197,3 +199,32 @@ def test_a_message_that_no_gateway_sends_ends_its_connection(tmp_path: Path) -> 
         assert monitor.poll(10_000)
         socket.disable_monitor()
         context.destroy(linger=0)
+
+
+def test_two_gateways_of_one_name_are_told_and_the_earlier_one_keeps_what_it_has(tmp_path: Path) -> None:
+    told: list[str] = []
+    with running(tmp_path, told=told) as server:
+        assert send(server, 10, epoch=2).kept == 10
+        assert send(server, 10, epoch=1, wait_s=1.0).kept == 0
+    assert (
+        "10 records so far are of an earlier start of their gateway, the last of north: are there two of that name?"
+        in told
+    )
+
+
+def test_a_mistake_of_ours_in_answering_readers_ends_the_whole_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(collecting, "answer_question", fail)
+    server = CollectServer(CollectPlan(spool=tmp_path, listen="tcp://127.0.0.1:*", serve="tcp://127.0.0.1:*"), print)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    socket = connect(context, server.addresses[1], None)
+    socket.send_multipart([b"1", b"anything"])
+    with pytest.raises(ZeroDivisionError):
+        server.run()
+    socket.close(linger=0)
+    context.destroy(linger=0)
+    server.close()

@@ -65,7 +65,8 @@ def test_a_gateway_that_was_started_again_counts_from_one_and_its_earlier_start_
     late = batch(earlier, 1)
     collector.commit()
     collector.received("peer", late)
-    collector.commit()
+    assert collector.commit() == []
+    assert collector.counts["outdated"] == 1
     assert rows(tmp_path) == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
 
 

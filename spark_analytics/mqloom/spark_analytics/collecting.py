@@ -10,7 +10,7 @@ from typing import Final
 import zmq
 
 from mqloom.core.errors import LocalError, TelemetryError
-from mqloom.core.telemetry import BATCH_BYTES_MAX
+from mqloom.core.telemetry import BATCH_BYTES_MAX, decode_batch
 from mqloom.core.telemetry_keys import Curve
 from mqloom.core.telemetry_outbox import encode_kept
 from mqloom.core.telemetry_sockets import PeerBounds, authenticate, listen, strangers, watch_strangers
@@ -76,6 +76,7 @@ class CollectServer:
         curve = plan.curve
         self._monitors: list[zmq.Socket[bytes]] = []
         self._resting_until = 0.0
+        self._mistake: Exception | None = None
         self._authenticator = None if curve is None else authenticate(self._context, curve)
         try:
             self._intake = listen(self._context, plan.listen, curve, FROM_GATEWAYS)
@@ -99,8 +100,8 @@ class CollectServer:
         self._stopping.set()
 
     def run(self) -> None:
-        """Collect until `stop`; what has come by then is committed."""
-        reading = threading.Thread(target=self._serve, name="mqloom-collect-readers", daemon=True)
+        """Collect until `stop`, or until our own mistake: then raises it. What has come by then is committed."""
+        reading = threading.Thread(target=self._serve_or_end, name="mqloom-collect-readers", daemon=True)
         reading.start()
         commit_at: float | None = None
         retain_at = show_at = 0.0
@@ -121,6 +122,8 @@ class CollectServer:
                 commit_at = time.monotonic() + COMMIT_S
         self._commit()
         reading.join(timeout=10)
+        if self._mistake is not None:
+            raise self._mistake
 
     def _count_strangers(self) -> None:
         """Count who has no key, or another."""
@@ -147,7 +150,7 @@ class CollectServer:
 
     def _take(self, peer: bytes, parts: list[bytes]) -> None:
         counts = self.collector.counts
-        before = counts["refused"]
+        before, outdated = counts["refused"], counts["outdated"]
         try:
             if len(parts) != 1:
                 counts["refused"] += 1
@@ -156,6 +159,10 @@ class CollectServer:
         except TelemetryError as error:
             if _is_news(before, counts["refused"]):
                 self._tell(f"{counts['refused']:,} messages were refused so far; the last: {error.problem}")
+        if _is_news(outdated, counts["outdated"]):
+            name = decode_batch(parts[0]).header.gateway
+            text = f"{counts['outdated']:,} records so far are of an earlier start of their gateway, the last of {name}"
+            self._tell(f"{text}: are there two of that name?")
 
     def _commit(self) -> None:
         try:
@@ -180,6 +187,13 @@ class CollectServer:
                 )
         except (OSError, SpoolError) as error:
             self._tell(f"nothing could be deleted: {error}")
+
+    def _serve_or_end(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # a mistake of ours: half a collector would look like a whole one
+            self._mistake = error
+            self._stopping.set()
 
     def _serve(self) -> None:
         ranges = LocalRanges(self._plan.spool)

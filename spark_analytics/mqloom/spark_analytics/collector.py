@@ -2,7 +2,8 @@
 
 A gateway sends batches again until they are answered, so a batch may come twice: of each start of a gateway (its epoch)
 the spool knows the last number that it has, and what is not beyond it is answered and dropped. A gateway that has been
-started again counts from 1, in a larger epoch. What an earlier start still sends after that is dropped too.
+started again counts from 1, in a larger epoch. What an earlier start still sends after that is neither taken nor
+answered: it is not on the disk, and perhaps of another gateway that has the same name, which then counts it as dropped.
 
 A batch is taken only after the one before it: when a collector dies, what it had not committed must come again before
 what follows, or the answer to that would stand for both.
@@ -62,7 +63,10 @@ class Collector(Generic[Peer]):
             self.counts["refused"] += 1
             raise TelemetryError(f"of {header.gateway}: {GATEWAYS_MAX} gateways are known already")
         upto = header.first + header.count - 1
-        if header.epoch < epoch or (header.epoch == epoch and upto <= last):
+        if header.epoch < epoch:
+            self.counts["outdated"] += header.count
+            return
+        if header.epoch == epoch and upto <= last:
             self.counts["repeated"] += header.count
         elif header.epoch == epoch and header.first <= last:
             self.counts["refused"] += 1
