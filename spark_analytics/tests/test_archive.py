@@ -22,7 +22,7 @@ from mqloom.core.telemetry import (
 )
 from mqloom.spark_analytics import archive as archive_module
 from mqloom.spark_analytics.archive import STATE, archive
-from mqloom.spark_analytics.spool import SpoolWriter, segments_of
+from mqloom.spark_analytics.spool import SpoolWriter, segments_of, sync_folder
 
 DAY_S = 86_400.0
 START = 20_000 * DAY_S
@@ -110,7 +110,7 @@ def test_the_disk_has_the_names_of_all_files_before_the_archive_says_so(
     spool, folder = tmp_path / "spool", tmp_path / "archive"
     filled(spool, 5)
     unsynced: set[Path] = set()
-    replace, sync = os.replace, archive_module.sync_folder
+    replace = os.replace
 
     def replacing(source: Path, target: Path) -> None:
         replace(source, target)
@@ -120,7 +120,7 @@ def test_the_disk_has_the_names_of_all_files_before_the_archive_says_so(
             unsynced.update([target.parent, *target.parent.parents[:3]])
 
     def syncing(place: Path) -> None:
-        sync(place)
+        sync_folder(place)
         unsynced.discard(place)
 
     monkeypatch.setattr(os, "replace", replacing)
