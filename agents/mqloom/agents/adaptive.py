@@ -18,8 +18,7 @@ What needs to hear of brokers with more load still does:
 
 By the paper's rule a filter lags behind equation 5 by up to a trigger, so that a difference of up to two triggers can
 go unnoticed for ever, if load has risen slowly. So a filter that lags by the share `adaptive_lag` of a trigger is
-widened, too, but only when it has at PATIENCE checks in a row. With the same patience filters are narrowed: where load
-changes all the time, a change that would soon be undone spares less than it costs.
+widened, too, but only when it has at PATIENCE checks in a row: where load changes all the time, that costs nothing.
 """
 
 from collections import deque
@@ -37,8 +36,8 @@ from mqloom.core.load import METRICS, BalanceState, Load, Metric
 BOUND_MAX: Final = 1.0
 """Equation 5: a bound is between 0 and 1; of delays, in seconds. Who has more is no partner of anybody."""
 
-PATIENCE: Final = 3
-"""Checks in a row at which a change must be worth it, if it can wait."""
+PATIENCE: Final = 10
+"""Checks in a row at which a filter must lag by less than a trigger, to be widened all the same."""
 
 DECIMALS: Final = 6
 """Of a bound in a filter."""
@@ -73,8 +72,8 @@ class AdaptivePie:
         self._has_moved = False
         self._history: deque[Load] = deque(maxlen=settings.pie_history)
         self._bounds: dict[Metric, float] = dict.fromkeys(METRICS, 0.0)  # 3.3.4: 0 on bootstrap
-        self._worth: dict[Metric, int] = dict.fromkeys(METRICS, 0)
-        """At how many checks in a row another bound would have been worth it."""
+        self._lagging: dict[Metric, int] = dict.fromkeys(METRICS, 0)
+        """At how many checks in a row a bound lagged."""
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -132,7 +131,7 @@ class AdaptivePie:
             if not (moved or (is_forced and current < new) or self._is_worth_it(metric, current, new, others)):
                 continue
             changed = changed or new != current
-            self._bounds[metric], self._worth[metric] = new, 0
+            self._bounds[metric], self._lagging[metric] = new, 0
             heard_below = 0.0 if moved else current  # of brokers of another cluster nothing was heard
             if new > heard_below:
                 widened.append((metric, heard_below, new))
@@ -149,15 +148,14 @@ class AdaptivePie:
         return trigger * self._settings.delay_factor_s if metric == "match" else trigger
 
     def _is_worth_it(self, metric: Metric, current: float, new: float, others: Sequence[Pie]) -> bool:
-        """The validity check of 3.3.4: by a trigger too little at once, all else with patience."""
-        if new - current >= self._trigger(metric):
-            return True
-        if new > current:
-            is_worth_it = new - current >= self._trigger(metric) * self._settings.adaptive_lag
-        else:  # only if it keeps away the PIE of somebody whom we hear
-            is_worth_it = any(new < other.load.of(metric) < current for other in others)
-        self._worth[metric] = self._worth[metric] + 1 if is_worth_it else 0
-        return self._worth[metric] >= PATIENCE
+        """The validity check of 3.3.4; and what lags by less than a trigger, but for long."""
+        lag, trigger = new - current, self._trigger(metric)
+        is_lagging = lag > 0 and lag >= trigger * self._settings.adaptive_lag
+        self._lagging[metric] = self._lagging[metric] + 1 if is_lagging else 0
+        if lag > 0:
+            return lag >= trigger or self._lagging[metric] >= PATIENCE
+        # Less: only if it keeps away the PIE of somebody whom we hear.
+        return any(new < other.load.of(metric) < current for other in others)
 
     def _ask(self, widened: Sequence[tuple[Metric, float, float]]) -> PieAsk | None:
         if not widened:
