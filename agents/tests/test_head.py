@@ -172,6 +172,18 @@ def test_a_head_without_edges_hands_on_what_it_hears_and_what_it_has_heard() -> 
     assert not of(Pie, one.received(again, H1, 103.0))
 
 
+def test_a_head_that_knows_of_no_other_cluster_wants_to_hear_of_any_and_then_of_lighter_ones() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.3), E1, 1.0)
+    before = one.wheres
+    one.received(local(E1, "h1", 0.9), E1, 100.0)
+    one.turn(200.0)
+    assert one.wheres == before
+    assert "class = 'GLOBAL_PIE'" in before
+    one.received(wide(0.1), H2, 201.0)
+    assert "class = 'GLOBAL_PIE'" not in one.wheres
+
+
 def test_a_head_tells_an_edge_that_asks_what_the_others_said_last_and_nobody_else() -> None:
     one = head()
     for edge, output in ((E1, 0.3), (E2, 0.4), (GatewayId("e3"), 0.8)):

@@ -17,8 +17,9 @@ What needs to hear of brokers with more load still does:
 - Who held a PIE gets the one that corrects it, and who widens a filter asks for what it has missed (`pie`).
 
 By the paper's rule a filter lags behind equation 5 by up to a trigger, so that a difference of up to two triggers can
-go unnoticed for ever, if load has risen slowly. So a filter that lags by the share `adaptive_lag` of a trigger is
-widened, too, but only when it has at PATIENCE checks in a row: where load changes all the time, that costs nothing.
+go unnoticed for ever, if load has risen slowly. So a filter is widened, too, when partners that differ by a trigger and
+the share `adaptive_lag` of one would have gone unnoticed at PATIENCE checks in a row; then as far as to hear of those,
+without leeway for deviation. Where load changes all the time, that costs next to nothing.
 """
 
 from collections import deque
@@ -37,7 +38,8 @@ BOUND_MAX: Final = 1.0
 """Equation 5: a bound is between 0 and 1; of delays, in seconds. Who has more is no partner of anybody."""
 
 PATIENCE: Final = 10
-"""Checks in a row at which a filter must lag by less than a trigger, to be widened all the same."""
+"""Checks in a row at which partners must have gone unnoticed, for a filter to be widened that lags by less than a
+trigger."""
 
 DECIMALS: Final = 6
 """Of a bound in a filter."""
@@ -72,8 +74,8 @@ class AdaptivePie:
         self._has_moved = False
         self._history: deque[Load] = deque(maxlen=settings.pie_history)
         self._bounds: dict[Metric, float] = dict.fromkeys(METRICS, 0.0)  # 3.3.4: 0 on bootstrap
-        self._lagging: dict[Metric, int] = dict.fromkeys(METRICS, 0)
-        """At how many checks in a row a bound lagged."""
+        self._blind: dict[Metric, int] = dict.fromkeys(METRICS, 0)
+        """At how many checks in a row partners went unnoticed."""
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -124,14 +126,19 @@ class AdaptivePie:
         is_in_need = state is OVERLOADED or load.utilisation > self._settings.overload_high
         widened: list[tuple[Metric, float, float]] = []
         for metric in METRICS:
-            current, new = self._bounds[metric], self._equation_5(metric, load)
-            is_forced = is_in_need and metric == "input"
-            if is_forced:
+            current, found = self._bounds[metric], self._worthwhile(metric, load, others)
+            if is_in_need and metric == "input":
                 new = BOUND_MAX
-            if not (moved or (is_forced and current < new) or self._is_worth_it(metric, current, new, others)):
+            elif moved:
+                new = self._equation_5(metric, load)
+            elif found is not None:
+                new = found
+            else:
+                continue
+            if new == current and not moved:
                 continue
             changed = changed or new != current
-            self._bounds[metric], self._lagging[metric] = new, 0
+            self._bounds[metric], self._blind[metric] = new, 0
             heard_below = 0.0 if moved else current  # of brokers of another cluster nothing was heard
             if new > heard_below:
                 widened.append((metric, heard_below, new))
@@ -139,7 +146,10 @@ class AdaptivePie:
 
     def _equation_5(self, metric: Metric, load: Load) -> float:
         deviation = pstdev(past.of(metric) for past in self._history) if self._history else 0.0
-        bound = load.of(metric) - self._trigger(metric) + deviation
+        return self._bound(metric, load, deviation)
+
+    def _bound(self, metric: Metric, load: Load, leeway: float) -> float:
+        bound = load.of(metric) - self._trigger(metric) + leeway
         return round(min(BOUND_MAX, max(0.0, bound)), DECIMALS)
 
     def _trigger(self, metric: Metric) -> float:
@@ -147,15 +157,19 @@ class AdaptivePie:
         trigger = self._settings.trigger(self._level, metric)
         return trigger * self._settings.delay_factor_s if metric == "match" else trigger
 
-    def _is_worth_it(self, metric: Metric, current: float, new: float, others: Sequence[Pie]) -> bool:
-        """The validity check of 3.3.4; and what lags by less than a trigger, but for long."""
-        lag, trigger = new - current, self._trigger(metric)
-        is_lagging = lag > 0 and lag >= trigger * self._settings.adaptive_lag
-        self._lagging[metric] = self._lagging[metric] + 1 if is_lagging else 0
-        if lag > 0:
-            return lag >= trigger or self._lagging[metric] >= PATIENCE
-        # Less: only if it keeps away the PIE of somebody whom we hear.
-        return any(new < other.load.of(metric) < current for other in others)
+    def _worthwhile(self, metric: Metric, load: Load, others: Sequence[Pie]) -> float | None:
+        """Return another bound, if it is worth it: the validity check of 3.3.4, and what goes unnoticed for long."""
+        current, new, trigger = self._bounds[metric], self._equation_5(metric, load), self._trigger(metric)
+        if new < current:
+            # Only if it keeps away the PIE of somebody whom we hear.
+            is_worth_it = any(new < other.load.of(metric) < current for other in others)
+            return new if is_worth_it else None
+        if new - current >= trigger:
+            return new
+        needed = self._bound(metric, load, 0.0)
+        is_blind = needed > current and needed - current >= trigger * self._settings.adaptive_lag
+        self._blind[metric] = self._blind[metric] + 1 if is_blind else 0
+        return needed if self._blind[metric] >= PATIENCE else None
 
     def _ask(self, widened: Sequence[tuple[Metric, float, float]]) -> PieAsk | None:
         if not widened:

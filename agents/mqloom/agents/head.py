@@ -126,14 +126,15 @@ class Head:
     def wheres(self) -> list[str]:
         """What we want to hear: all PIE of edges, since the mean is of all; and without edges all of clusters.
 
-        Who has no edges hands global PIE on, whatever its load is (3.3.2).
+        Who has no edges hands global PIE on, whatever its load is (3.3.2). Who knows of no other cluster wants to hear
+        of any; where there is none, filters that follow our own load would be told to our edges in vain.
         """
         clusters = self._peer.clusters if not self._other else (*self._peer.clusters, self._other)
         return [
             want_of(self._peer.gateway),
             want_in("HELP", self._peer.cluster),
             *all_wheres("local", clusters),
-            *(self._adaptive.wheres if self._has_edges else all_wheres("global", ())),
+            *(self._adaptive.wheres if self._has_edges and self._clusters.known else all_wheres("global", ())),
         ]
 
     @property

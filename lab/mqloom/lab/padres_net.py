@@ -4,8 +4,8 @@ Every subscriber is a word with a bit for each edge: those that have it in their
 heads send what it wants. While it moves it has two bits, and drops what comes twice.
 
 What each should have got is known from the moment of publishing, and is compared with what came: see `Ledger`. As long
-as nobody comes, moves or goes, publications of one quote all fare alike, and one is looked at for all. Before somebody
-does, everything that is under way is written down, subscriber by subscriber: `_Record`.
+as nobody comes, moves or goes, publications of one quote all fare alike, and how is known from counts: `_Tally`. Before
+somebody does, everything that is under way is written down, subscriber by subscriber: `_Record`.
 """
 
 from collections import Counter
@@ -46,20 +46,51 @@ class _Mark:
     """Called with the time at which all before it has been sent."""
 
 
-class _Table:
-    """What holds for each quote as long as nobody comes, moves or goes; worked out when it is first asked for."""
+class _Tally:
+    """How many of those who are there want each quote, by edge; each change is entered as it happens."""
 
-    def __init__(self, work_out: Callable[[int], int], quotes: int) -> None:
-        self._work_out = work_out
-        self._values = np.zeros(quotes, dtype=np.int64)
-        self._versions = np.full(quotes, -1, dtype=np.int64)
+    def __init__(self, workload: AnyWorkload, bits: dict[GatewayId, int]) -> None:
+        quotes = len(workload.quotes)
+        self._bits = bits
+        matching = [workload.matching(quote) for quote in range(quotes)]
+        subscribers = np.concatenate([np.empty(0, dtype=np.int64), *matching])
+        order = np.argsort(subscribers, kind="stable")
+        self._wanted = np.repeat(np.arange(quotes), [len(each) for each in matching])[order]
+        """The quotes that the first subscriber wants, then those of the next."""
+        self._starts = np.searchsorted(subscribers[order], np.arange(len(workload.stays) + 1))
+        self._member = {edge: np.zeros(quotes, dtype=np.int32) for edge in bits}
+        self._routed = {edge: np.zeros(quotes, dtype=np.int32) for edge in bits}
+        self._odd = np.zeros(quotes, dtype=np.int32)
+        """Subscribers on their way: not at one edge, or not known there by the heads."""
 
-    def of(self, quotes: Numbers, version: int) -> Numbers:
-        """Return the values of some quotes."""
-        for quote in set(quotes[self._versions[quotes] != version].tolist()):
-            self._values[quote] = self._work_out(quote)
-            self._versions[quote] = version
-        return self._values[quotes]
+    def change(self, subscriber: int, before: tuple[int, int], after: tuple[int, int]) -> None:
+        """Enter that a subscriber has other bits: in matching engines, and of edges to which the heads send."""
+        wanted = self._wanted[self._starts[subscriber] : self._starts[subscriber + 1]]
+        for counts, old, new in zip((self._member, self._routed), before, after, strict=True):
+            for edge, bit in self._bits.items():
+                if (old ^ new) & bit:
+                    counts[edge][wanted] += 1 if new & bit else -1
+        self._odd[wanted] += _is_odd(*after) - _is_odd(*before)
+
+    def reached(self, quotes: Numbers) -> Numbers:
+        """Return to which edges the heads send quotes, as bits."""
+        found: Numbers = np.zeros(len(quotes), dtype=np.int64)
+        for edge, bit in self._bits.items():
+            found |= np.where(self._routed[edge][quotes] > 0, bit, 0)
+        return found
+
+    def copies(self, edge: GatewayId, quotes: Numbers) -> Numbers:
+        """Return to how many subscribers an edge delivers quotes."""
+        return self._member[edge][quotes].astype(np.int64)
+
+    def fair(self, quotes: Numbers) -> Numbers:
+        """Return how many are owed quotes, where each surely gets it once; else -1."""
+        owed: Numbers = np.sum([counts[quotes] for counts in self._routed.values()], axis=0, dtype=np.int64)
+        return np.where(self._odd[quotes] == 0, owed, -1)
+
+
+def _is_odd(member: int, routed: int) -> int:
+    return int(member != routed or member.bit_count() > 1)
 
 
 class PadresNet:
@@ -100,17 +131,9 @@ class PadresNet:
         self._records: dict[int, _Record] = {}
         self._marks: dict[int, _Mark] = {}
         self._mark_number = 0
-        self._version = 0
-        """Counts the changes of who is where."""
         self._changed_at = 0
         """How many had been published then."""
-        quotes = len(workload.quotes)
-        self._wanted = _Table(self._find_wanted, quotes)
-        self._counts = {
-            edge: _Table(lambda quote, bit=bit: self._find_count(quote, bit), quotes)  # type: ignore[misc]
-            for edge, bit in self._bit.items()
-        }
-        self._fair = _Table(self._find_fair, quotes)
+        self._tally = _Tally(workload, self._bit)
 
     # ---- publications ----------------------------------------------------------------------------------------------
 
@@ -151,7 +174,7 @@ class PadresNet:
             start = at + 1
 
     def _route(self, head: ModelBroker, items: Numbers, ends: Times) -> None:
-        wanted = self._wanted.of(self.workload.publishing.quotes[items], self._version)
+        wanted = self._tally.reached(self.workload.publishing.quotes[items])
         targets = [(edge, self._bit[edge]) for edge in self.setup.clusters[head.name]]
         following = self._depth[head.name] + 1
         if following < len(self.setup.heads):
@@ -168,7 +191,7 @@ class PadresNet:
 
     def _deliver(self, edge: ModelBroker, items: Numbers, ends: Times) -> None:
         quotes, bit = self.workload.publishing.quotes[items], self._bit[edge.name]
-        copies = self._counts[edge.name].of(quotes, self._version)
+        copies = self._tally.copies(edge.name, quotes)
         starts = edge.send(ends, copies)
         delays = starts + (copies + 1) / 2 * edge.each_s - self.workload.publishing.times[items]
         self.ledger.deliver(starts + copies * edge.each_s, copies, delays)
@@ -209,7 +232,7 @@ class PadresNet:
             owed = record.owed & self._present[matching]
             self.ledger.close(float(self.workload.publishing.times[item]), matching, owed, record.got)
         rest = items[~recorded]
-        fair = self._fair.of(self.workload.publishing.quotes[rest], self._version)
+        fair = self._tally.fair(self.workload.publishing.quotes[rest])
         self.ledger.close_alike(int(fair[fair >= 0].sum()))
         for item in rest[fair < 0].tolist():
             owed, got = self._alike(int(self.workload.publishing.quotes[item]))
@@ -218,21 +241,8 @@ class PadresNet:
     def _alike(self, quote: int) -> tuple[NDArray[np.bool_], Bits]:
         """Return who is owed a quote, and who gets it from where, as long as nobody comes, moves or goes."""
         matching = self.workload.matching(quote)
-        reached = np.uint32(self._find_wanted(quote))
+        reached = np.uint32(self._tally.reached(np.array([quote]))[0])
         return self._routed[matching] != 0, self._member[matching] & reached
-
-    def _find_fair(self, quote: int) -> int:
-        """Return how many are owed a quote, if each gets it once; else -1."""
-        owed, got = self._alike(quote)
-        is_fair = not (owed & (got == 0)).any() and not (got & (got - (got != 0))).any()
-        return int(np.count_nonzero(owed)) if is_fair else -1
-
-    def _find_wanted(self, quote: int) -> int:
-        matching = self.workload.matching(quote)
-        return int(np.bitwise_or.reduce(self._routed[matching])) if len(matching) else 0
-
-    def _find_count(self, quote: int, bit: int) -> int:
-        return int(np.count_nonzero(self._member[self.workload.matching(quote)] & np.uint32(bit)))
 
     def _change(self) -> None:
         """Let publications flow until now, and write down those under way: somebody is about to come, move or go."""
@@ -244,7 +254,6 @@ class PadresNet:
             self._records[item] = _Record(self._routed[matching] != 0, got)
             self._recorded[item] = True
         self._changed_at = self.published
-        self._version += 1
 
     # ---- who is where ----------------------------------------------------------------------------------------------
 
@@ -264,7 +273,7 @@ class PadresNet:
         """Put a subscriber into the matching engine of an edge; the heads know after a while, see `establish`."""
         self._change()
         self._present[subscriber] = True
-        self._member[subscriber] |= np.uint32(self._bit[edge])
+        self._set(subscriber, int(self._member[subscriber]) | self._bit[edge], int(self._routed[subscriber]))
         self.at[edge][subscriber] = None
         self._announce(edge, self.posets[edge].add(subscriber, self.subscription(subscriber)))
 
@@ -272,14 +281,14 @@ class PadresNet:
         """From now on the heads send what it wants."""
         if subscriber in self.at[edge]:
             self._change()
-            self._routed[subscriber] |= np.uint32(self._bit[edge])
+            self._set(subscriber, int(self._member[subscriber]), int(self._routed[subscriber]) | self._bit[edge])
 
     def unsubscribe(self, subscriber: int, edge: GatewayId) -> None:
         """Take a subscriber out of an edge, if it is there."""
         if subscriber in self.at[edge]:
             self._change()
-            self._member[subscriber] &= ~np.uint32(self._bit[edge])
-            self._routed[subscriber] &= ~np.uint32(self._bit[edge])
+            without = ~self._bit[edge]
+            self._set(subscriber, int(self._member[subscriber]) & without, int(self._routed[subscriber]) & without)
             del self.at[edge][subscriber]
             self._announce(edge, self.posets[edge].remove(subscriber))
 
@@ -289,6 +298,12 @@ class PadresNet:
         self._present[subscriber] = False
         for edge in self.setup.edges:
             self.unsubscribe(subscriber, edge)
+
+    def _set(self, subscriber: int, member: int, routed: int) -> None:
+        """Note where a subscriber is in the matching engine, and where the heads send what it wants."""
+        before = int(self._member[subscriber]), int(self._routed[subscriber])
+        self._member[subscriber], self._routed[subscriber] = member, routed
+        self._tally.change(subscriber, before, (member, routed))
 
     def _announce(self, edge: GatewayId, change: Change[int]) -> None:
         gained, lost = len(change.gained), len(change.lost)
