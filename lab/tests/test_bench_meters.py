@@ -29,9 +29,11 @@ def test_a_gateway_is_measured_with_and_without_meters_and_delivers_everything_i
     assert cost.comparisons == 3
     assert cost.publication_us > 10
     assert 0 < cost.messages <= 2
+    assert cost.events > 0
+    assert cost.note_us < 50
     assert 0 < cost.bytes_note < 0.1
     assert 0 < cost.window < 0.01
-    assert cost.total == cost.compared + cost.bytes_note + cost.window
+    assert cost.total == cost.noted + cost.bytes_note + cost.window
 
 
 def test_without_meters_a_gateway_does_the_same_but_for_the_notes() -> None:

@@ -5,8 +5,10 @@ clients and acknowledges them. What that takes of the gateway's process is compa
 without, many times, the first of the two drawn by lot: one comparison is worth little on a machine that does other
 things, of many the median is worth something, and how far they are spread says how much.
 
-Two notes are too short to be compared so, and are timed by themselves: bytes that are added up for each message, and
-what is asked for when a window ends.
+That shows what is large. What meters cost is a few microseconds of an event, and on a machine that does other things it
+does not show. So events that carry nothing are handled with and without, too, in turns of a millisecond; what the notes
+of one take is multiplied by how many there are for a publication. Bytes that are added up for each message, and what is
+asked for when a window ends, are timed by themselves.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from typing import Final
 
 from mqloom.core import layout
 from mqloom.core.effects import Effect, PublishLocally
-from mqloom.core.events import Event
+from mqloom.core.events import Event, LocallyPublished
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
@@ -44,6 +46,8 @@ WARM_UP: Final = 2
 """Comparisons that do not count: what is loaded and built at first is no meter's doing."""
 LOOK_S: Final = 0.005
 LOG: Final = logging.LoggerAdapter(logging.getLogger(__name__), {"gateway": "bench"})
+NOTE_TURNS: Final = 1_000
+NOTES: Final = 50
 TIMED: Final = 20_000
 """How often what is timed by itself is done."""
 
@@ -73,6 +77,12 @@ class Cost:
     """By what part that is more with them: the median of all comparisons."""
     compared_error: float
     """The standard error of that median, by the spread of the middle half of comparisons."""
+    events: float
+    """For each publication: one may be of many."""
+    note_us: float
+    """What noting its time takes for one event."""
+    noted: float
+    """What that is of a publication's time."""
     messages: float
     """To clients, for each publication: a message may carry several."""
     bytes_note: float
@@ -83,7 +93,7 @@ class Cost:
     @property
     def total(self) -> float:
         """All of it."""
-        return self.compared + self.bytes_note + self.window
+        return self.noted + self.bytes_note + self.window
 
 
 class SwitchedDriver(GatewayDriver):
@@ -91,6 +101,7 @@ class SwitchedDriver(GatewayDriver):
 
     has_meters = True
     messages = 0
+    events = 0
 
     def _carry_out(self, effect: Effect) -> None:
         self.messages += type(effect) is PublishLocally
@@ -98,6 +109,7 @@ class SwitchedDriver(GatewayDriver):
 
     def _handle(self, event: Event | Reconfigured) -> None:
         # Both ways are as long: what is compared is what they do.
+        self.events += 1
         handle = GatewayDriver._handle if self.has_meters else SwitchedDriver._handle_unmetered
         handle(self, event)
 
@@ -168,7 +180,7 @@ async def _compare(plan: Plan, driver: SwitchedDriver, publisher: Worker, tell: 
     randomness = random.Random(plan.seed)  # noqa: S311 - an order, no secret
     more: list[float] = []
     without_s: list[float] = []
-    messages = driver.messages
+    messages, events = driver.messages, driver.events
     for number in range(WARM_UP + plan.comparisons):
         took_s = {}
         for has_meters in randomness.sample((True, False), 2):
@@ -178,8 +190,10 @@ async def _compare(plan: Plan, driver: SwitchedDriver, publisher: Worker, tell: 
             more.append(took_s[True] / took_s[False] - 1)
             without_s.append(took_s[False])
             tell(f"{number + 1 - WARM_UP} of {plan.comparisons} comparisons: {median(more):+.2%}")
-    messages_each = (driver.messages - messages) / (2 * (WARM_UP + plan.comparisons) * plan.publications)
+    published = 2 * (WARM_UP + plan.comparisons) * plan.publications
+    messages_each, events_each = (driver.messages - messages) / published, (driver.events - events) / published
     publication_s = median(without_s) / plan.publications
+    note_s = _note_s(driver)
     rate = 1 / publication_s  # of a gateway that does nothing else
     meter, topic, payload = Meter(0.0), layout.out(GATEWAY, ClientId("client-0")), PAYLOAD
     return Cost(
@@ -187,10 +201,29 @@ async def _compare(plan: Plan, driver: SwitchedDriver, publisher: Worker, tell: 
         publication_us=publication_s * 1e6,
         compared=median(more),
         compared_error=_error_of_median(more),
+        events=events_each,
+        note_us=note_s * 1e6,
+        noted=note_s * events_each * rate,
         messages=messages_each,
         bytes_note=_timed_s(lambda: _note_bytes(meter, topic, payload)) * messages_each * rate,
         window=_timed_s(driver.metering.end_window, TIMED // 100) / plan.window_s,
     )
+
+
+def _note_s(driver: SwitchedDriver) -> float:
+    """Return what the notes of one event take: the median of many turns of about a millisecond with and without."""
+    nothing = LocallyPublished(numbers=())
+    found = []
+    for number in range(NOTE_TURNS):
+        took_s = {}
+        for has_meters in (True, False) if number % 2 else (False, True):
+            driver.has_meters = has_meters
+            began_s = time.thread_time()
+            for _ in range(NOTES):
+                driver._handle(nothing)
+            took_s[has_meters] = time.thread_time() - began_s
+        found.append((took_s[True] - took_s[False]) / NOTES)
+    return median(found)
 
 
 def _error_of_median(values: Sequence[float]) -> float:

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure; 1 if meters cost more than they may, and it is no accident. Raises BenchError."""
+    """Measure; 1 if meters cost more than they may. Raises BenchError."""
     plan = Plan(
         comparisons=arguments.comparisons,
         publications=arguments.publications,
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{json.dumps(told, indent=2)}\n")
     else:
         sys.stdout.write(view(plan, cost))
-    return 0 if cost.total - 2 * cost.compared_error <= SHARE_MAX else 1
+    return 0 if cost.total <= SHARE_MAX else 1
 
 
 def view(plan: Plan, cost: Cost) -> str:
@@ -64,8 +64,10 @@ def view(plan: Plan, cost: Cost) -> str:
     return (
         f"a gateway takes {cost.publication_us:,.0f} microseconds of processor time for a publication to "
         f"{plan.clients:,} clients\n"
-        f"  time that is noted       {cost.compared:+8.3%} of that, give or take {twice:.3%} "
+        f"  compared as a whole      {cost.compared:+8.3%} of that, give or take {twice:.3%} "
         f"({cost.comparisons:,} comparisons)\n"
+        f"  time that is noted       {cost.noted:+8.3%}, {cost.note_us:.2f} microseconds for each of "
+        f"{cost.events:.2f} events\n"
         f"  bytes that are added up  {cost.bytes_note:+8.3%}, with {cost.messages:.2f} messages for each\n"
         f"  windows of {plan.window_s:g} s         {cost.window:+8.3%} of one processor\n"
         f"load meters cost {cost.total:.2%} of a gateway's processor time; {SHARE_MAX:.0%} is what they may\n"

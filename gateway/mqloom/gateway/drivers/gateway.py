@@ -385,11 +385,12 @@ class GatewayDriver:
 
         Frames may have none, but subscriptions of clients that come or move; and so may those that are acknowledged.
         """
-        kind, value = type(event), self.node.counters.value
+        kind = type(event)
         if kind is FramesReceived:
-            return received != value("publications_received", "")
+            return received != self.node.counters.value("publications_received", "")
         if kind is AcksReceived:
-            forwarded, self._forwarded = self._forwarded, value("publications_forwarded", "")
+            forwarded = self._forwarded
+            self._forwarded = self.node.counters.value("publications_forwarded", "")
             return forwarded != self._forwarded
         return kind in DATA_EVENTS
 
@@ -397,7 +398,7 @@ class GatewayDriver:
         if self._ended.done():
             return
         began = time.thread_time()  # what others do on a busy machine is not our load
-        received = self.node.counters.value("publications_received", "")
+        received = self.node.counters.value("publications_received", "") if type(event) is FramesReceived else 0
         try:
             for effect in self.node.handle(event, self._loop.time()):
                 self._carry_out(effect)
