@@ -47,8 +47,6 @@ def growing(seed: int, resource: Resource, per_day: float) -> Weeks:
     [
         (1, "output", 0.03),
         (2, "input", 0.06),
-        pytest.param(3, "memory", 0.05, marks=pytest.mark.full),
-        pytest.param(4, "output", 0.02, marks=pytest.mark.full),
     ],
 )
 def test_planted_growth_is_found_at_the_right_broker_with_its_date(
