@@ -71,10 +71,10 @@ class AlertPublisher:
         return client
 
     def _on_message(self, client: Client, _data: Any, message: MQTTMessage) -> None:
-        if message.topic == self._topic and _name(bytes(message.payload)) not in self._awaited:
-            client.ack(message.mid, message.qos)
-        else:
+        if message.topic == self._fence or _name(bytes(message.payload)) in self._awaited:
             self._came.put(message)
+        else:  # also what a broker hands over that we did not ask for
+            client.ack(message.mid, message.qos)
 
     def _on_connect(self, client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
