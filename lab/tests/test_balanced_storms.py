@@ -11,7 +11,7 @@ from mqloom.lab.storm import draw_plan, run_plan
 from mqloom.lab.traveller_model import TravellerModel
 from mqloom.lab.world import Options, World
 
-SEED = 81
+SEED = 126
 SPREADS = 214
 """There ONE is weaker than the others."""
 

@@ -58,7 +58,7 @@ class Tally:
         self._chance = 1
         self._passed = 0
         """Publications since the last sample."""
-        self._pass_over = 0.0
+        self._pass_over = 0
         """So many are passed over before the next."""
         self._samples = 0
         self._seen = 0
@@ -91,16 +91,16 @@ class Tally:
             self._passed = 0
             self._pass_over = self._next(taken)
 
-    def _next(self, taken: int) -> float:
+    def _next(self, taken: int) -> int:
         """Return how many are passed over after a sample of so many."""
         self._samples += taken
         if self._samples >= SAMPLES_MAX:
             self._samples = 0
             self._stride *= 2
         if self._stride == 1:
-            return 0.0
+            return 0
         self._chance = self._chance * 48_271 % 2_147_483_647  # numbers as if drawn: the minimal standard generator
-        return self._stride * taken * (0.5 + self._chance / 2_147_483_647)
+        return round(self._stride * taken * (0.5 + self._chance / 2_147_483_647))
 
     def _sample(
         self,

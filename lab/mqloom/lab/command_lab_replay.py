@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     span = ALWAYS if arguments.day is None else Span(arguments.day, arguments.day + DAY_S)
     with progress_bar("replay") as tell:
         recording = read_recording(arguments.spool, lambda share, text: tell(share / 3, text), span)
-        settings = {**recording.balance, "mode": "on", **changes_of(arguments.set)}
+        settings = {**recording.balance, "window_s": recording.window_s, "mode": "on", **changes_of(arguments.set)}
         problems = settings_problems(settings)
         if problems:
             raise ConfigurationError("--set", tuple(problems))

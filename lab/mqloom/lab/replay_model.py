@@ -98,6 +98,10 @@ def replay_of(recording: Recording) -> Replay:
     if not edges or len(edges) > EDGES_MAX:
         raise ReplayError(f"{len(edges)} brokers with one neighbour: the model has 1 to {EDGES_MAX}")
     steps = _Steps(recording)
+    if steps.length_s < 2 * recording.window_s:
+        raise ReplayError(
+            f"{steps.length_s:.0f} s are recorded: less than two windows of the meters; collect for longer"
+        )
     rates, counts = _series(recording, edges, steps)
     if not rates:
         raise ReplayError("no subscribers are told of at any edge: is `groups_max` of [telemetry] 0?")

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median_low
 from typing import Final, NamedTuple
 
 from mqloom.core.errors import LocalError, TelemetryError
@@ -85,6 +86,11 @@ class Recording:
                     continue
                 return dict(found)
         return {}
+
+    @property
+    def window_s(self) -> float:
+        """The window of the meters, as most of them had it: the agents' own settings do not name it."""
+        return median_low(load.window_s for recorded in self.gateways.values() for load in recorded.loads)
 
 
 class Span(NamedTuple):
