@@ -128,7 +128,7 @@ class Tally:
         groups = self._routes.groups.window(groups_max)
         self._stride = max(1, self._seen // SAMPLES_MAX)
         self._seen = self._samples = 0
-        self._pass_over = 0.0
+        self._pass_over = 0
         links, self._links = self._links, {}
         painted = {link.gateway: as_it_stands(link, self._neighbours) for link in self._overlay.paint()[1]}
         for gateway in links:  # what came from a guest, or went over a link that is gone by now
