@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.telemetry import LoadRecord, Record
+from mqloom.core.telemetry import Record
 from mqloom.lab.planted_padres import shared_line, uneven
 from mqloom.lab.planted_spool import write_spool
 from mqloom.lab.planted_weeks import Growth, Resource, Weeks, full_at, weeks
@@ -15,7 +14,6 @@ from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.questions import Questions
 from mqloom.spark_analytics.capacity.thresholds import FULL
-from mqloom.spark_analytics.capacity.trend import Floats, fit
 from mqloom.spark_analytics.sessions import SMALL, start
 from mqloom.spark_analytics.tables import tables
 
@@ -38,21 +36,25 @@ def look(
     return analysis, findings_of(analysis)
 
 
-def growing(seed: int, resource: Resource, per_day: float) -> Weeks:
-    return Weeks(seed=seed, growth=(Growth(broker=EAST, resource=resource, per_day=per_day),))
+def growing(seed: int, resource: Resource, per_day: float, days: int) -> Weeks:
+    return Weeks(seed=seed, days=days, growth=(Growth(broker=EAST, resource=resource, per_day=per_day),))
 
 
 @pytest.mark.parametrize(
-    ("seed", "resource", "per_day"),
+    ("seed", "resource", "per_day", "days"),
     [
-        (1, "output", 0.03),
-        (2, "input", 0.06),
+        (1, "output", 0.03, 21),
+        (2, "input", 0.06, 21),
+        # Full in 225 days: of three weeks that is beyond the horizon, and subscriptions come in waves of 19 days.
+        (3, "memory", 0.05, 42),
+        # After three weeks it is one of the few that are missed: noise happens to grow in its busiest hour.
+        pytest.param(4, "output", 0.02, 28, marks=pytest.mark.full),
     ],
 )
 def test_planted_growth_is_found_at_the_right_broker_with_its_date(
-    seed: int, resource: Resource, per_day: float, spark: SparkSession, tmp_path: Path
+    seed: int, resource: Resource, per_day: float, days: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    plan = growing(seed, resource, per_day)
+    plan = growing(seed, resource, per_day, days)
     analysis, findings = look(spark, tmp_path, weeks(plan))
     truth = full_at(plan, plan.growth[0], FULL)
     assert plan.end_at < truth
@@ -86,32 +88,3 @@ def test_a_planted_failing_prediction_is_found_at_the_right_broker(spark: SparkS
 def test_in_a_quiet_federation_nothing_is_found(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     _, findings = look(spark, tmp_path, weeks(Weeks(seed=seed)))
     assert findings == []
-
-
-def hourly(records: list[Record], resource: Resource) -> tuple[Floats, Floats]:
-    """Return the means by hour, in plain numpy."""
-    loads = [each for each in records if isinstance(each, LoadRecord)]
-    hours = np.array([(each.at - each.window_s / 2) // 3_600 * 3_600 for each in loads])
-    values = np.array([getattr(each, f"{resource}_ratio") for each in loads])
-    times = np.unique(hours)
-    return times, np.array([values[hours == each].mean() for each in times])
-
-
-def test_dates_of_planted_growth_are_within_the_stated_interval_as_often_as_it_says() -> None:
-    hits = 0
-    for seed in range(20):
-        plan = growing(seed, "output", 0.03)
-        trend = fit(*hourly(weeks(plan)[EAST], "output"))
-        assert trend is not None
-        assert trend.full_from is not None
-        hits += trend.full_from <= full_at(plan, plan.growth[0], FULL) <= (trend.full_to or float("inf"))
-    assert hits >= 15  # nine in ten, less two standard deviations
-
-
-def test_no_growth_is_seen_in_many_quiet_weeks() -> None:
-    for seed in range(10):
-        for name, records in weeks(Weeks(seed=seed, days=14)).items():
-            for resource in ("input", "output", "memory"):
-                trend = fit(*hourly(records, resource))
-                assert trend is not None
-                assert not trend.is_growing, (seed, name, resource)

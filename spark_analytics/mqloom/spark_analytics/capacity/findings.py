@@ -123,7 +123,7 @@ def _forecasts(analysis: Analysis) -> Iterator[CapacityFinding]:
             broker=each.gateway,
             title=f"{each.gateway} will be full on {day(each.full_at)}: its {WORDS[each.resource]} grows",
             evidence=f"At the busiest hour of the day (about {trend.peak_hour}:00 UTC) its {WORDS[each.resource]} is "
-            f"used by {trend.peak:.0%}; on average it grows by {trend.growth_per_day * 100:.2f} points a day. It "
+            f"used by {trend.peak:.0%}, and that grows by {trend.growth_per_day * 100:.2f} points a day. It "
             f"reaches {analysis.full:.0%} between {day(trend.full_from)} {until}, nine times in ten.",
             action=f"Before {day(trend.full_from)}: {REMEDIES[each.resource]}." + _room(analysis, each.gateway),
             section="forecast",

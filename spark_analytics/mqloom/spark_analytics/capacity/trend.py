@@ -2,13 +2,13 @@
 
 The model. A resource at time t (days) and hour h of the day is A(h) + B(h) t: a level and a growth, each with a smooth
 daily pattern (harmonics), so that the busiest hour may grow faster than the night. From a week on weekends have a level
-of their own, and from two weeks on a growth and a swing. Outliers count less (Huber's weights), so a night's backup or
-a lost hour does not bend the line.
+of their own, and from two weeks on a growth, a swing and a growth of that. Outliers count less (Huber's weights), so a
+night's backup or a lost hour does not bend the line.
 
-How sure. What the model leaves over is drawn again in blocks of whole days (a block bootstrap), because neighbouring
-hours err together. Where neighbouring days err together, too, the spread is widened by their correlation; few days
-widen it by Student's quantile. The date at which the busiest hour is full is worked out for each draw, and the middle
-90% of these dates are the interval that is stated.
+How sure. What the model leaves over is summed up by day: of the whole day, and of the busiest hour as far as it does
+not follow the day. Hours err together, so a day is one sample. Days err together, too, where load comes in slow waves:
+lines that the days allow are drawn with that in mind (`wandering`). The date at which the busiest hour is full is
+worked out for each draw, and the middle 90% of these dates are the interval that is stated.
 
 What is no trend. Growth counts only if it is several times its own spread, and large enough to matter; under four days
 nothing is said, because a trend could not be told from the time of day.
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mqloom.spark_analytics.capacity.thresholds import FULL
+from mqloom.spark_analytics.capacity.wandering import SEPARATE, drawn_lines
 
 DAY_S: Final = 86_400.0
 DAYS_LEAST: Final = 4.0
@@ -28,21 +29,32 @@ WEEKEND_DAYS: Final = 7.0
 """From here on weekends have a level of their own; from twice as many days on a growth and a swing, too."""
 HARMONICS: Final = 3
 GROWING_HARMONICS: Final = 2
-DRAWS: Final = 400
-SURE: Final = 4.0
-"""How many times its own spread growth must be: by chance that comes once in 30,000 series."""
+SURE: Final = 3.0
+"""How many times its own spread growth must be: by chance that comes once in 700 series, if it is that large at all."""
 GROWTH_LEAST: Final = 0.03
 """How much must be added while we look: less is no growth that matters."""
 INTERVAL: Final = (0.05, 0.95)
 HORIZON_DAYS: Final = 365.0
 HORIZON_SPANS: Final = 6.0
 """How far ahead a date is told: a year, and six times as long as was looked at."""
-CORRELATION_MAX: Final = 0.8
+DAY_SHARE_LEAST: Final = 0.5
+"""Of a day less than that says nothing of how far days err."""
+NORMAL: Final = 1.645
+"""How many standard deviations of a normal distribution it is from its middle to an end of the interval."""
 _HUBER: Final = 2.0
 _WILD: Final = 3.5
-_HOURS: Final = np.arange(24) / 24.0
+_PHASES: Final = np.arange(96) / 96.0
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The busiest hour: when it is, as a share of the day, its level at the beginning and its growth a day."""
+
+    phase: float
+    level: float
+    slope: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ class Trend:
     start_at: float
     end_at: float
     growth_per_day: float
+    """Of the busiest hour."""
     growth_spread: float
     """One standard error of it."""
     peak: float
@@ -63,11 +76,11 @@ class Trend:
     full_to: float | None
     """None, where the growth counts: later than can be said."""
     level: Floats
-    """The busiest hour at the beginning, of each draw, the first being the fit itself; with `slope` for plots."""
+    """The busiest hour at the beginning, of each draw, the first being the middle; with `slope` for plots."""
     slope: Floats
 
     def peaks(self, at: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the busiest hour's level at some times: as fitted, and the bounds of the interval."""
+        """Return the busiest hour's level at some times: the middle, and the bounds of the interval."""
         days = (at - self.start_at) / DAY_S
         lines = self.level[:, np.newaxis] + self.slope[:, np.newaxis] * days
         low, high = np.quantile(lines[1:], INTERVAL, axis=0)
@@ -82,14 +95,18 @@ def fit(times: Floats, values: Floats, full: float = FULL) -> Trend | None:
     phase = (times % DAY_S) / DAY_S
     weekend = _weekend(times) if days[-1] >= WEEKEND_DAYS else None
     design = _design(days, phase, weekend)
-    weights, coefficients = _robust(design, values)
-    draws = _draws(design, weights, values - design @ coefficients, days, len(values))
-    all_of_them = np.vstack([coefficients, coefficients + draws])
-    growth, spread = float(coefficients[1]), float(draws[:, 1].std())
+    coefficients = _robust(design, values)
+    line = _busiest(coefficients, days[-1])
+    draws = _draws(days, values - design @ coefficients, phase - line.phase, weekend)
+    if draws is None:
+        return None
+    # Where days err together the middle of the draws is nearer to the truth than the fit, which took days for separate.
+    middle = np.median(draws[:, :2], axis=0)
+    level = line.level + np.concatenate([[middle[0]], draws[:, 0]])
+    slope = line.slope + np.concatenate([[middle[1]], draws[:, 1]])
+    low, high = np.quantile(slope[1:], INTERVAL)
+    growth, spread = float(slope[0]), float(high - low) / (2 * NORMAL)
     is_growing = growth > SURE * spread and growth * days[-1] >= GROWTH_LEAST
-    level, slope = _busiest(all_of_them, days[-1])
-    hour = int(np.argmax(_profile(coefficients[np.newaxis], days[-1])[0]))
-    peak = float(level[0] + slope[0] * days[-1])
     full_at = full_from = full_to = None
     if is_growing:
         full_at, full_from, full_to = _dates(level, slope, days[-1], full, times[0])
@@ -98,8 +115,8 @@ def fit(times: Floats, values: Floats, full: float = FULL) -> Trend | None:
         end_at=float(times[-1]),
         growth_per_day=growth,
         growth_spread=spread,
-        peak=peak,
-        peak_hour=hour,
+        peak=float(level[0] + growth * days[-1]),
+        peak_hour=int(line.phase * 24),
         is_growing=is_growing and full_at is not None,
         full_at=full_at,
         full_from=full_from,
@@ -125,12 +142,13 @@ def _design(days: Floats, phase: Floats, weekend: Floats | None) -> Floats:
     if weekend is not None:
         columns.append(weekend)
         if days[-1] >= 2 * WEEKEND_DAYS:
-            columns += [weekend * days, *(weekend * wave for wave in _waves(phase, 1))]
+            swing = _waves(phase, 1)
+            columns += [weekend * each for each in (days, *swing, *(days * wave for wave in swing))]
     return np.column_stack(columns)
 
 
-def _robust(design: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return Huber's weights, and the coefficients that they give."""
+def _robust(design: Floats, values: Floats) -> Floats:
+    """Return the coefficients, by Huber's weights."""
     weights: Floats = np.ones_like(values)
     coefficients: Floats = np.zeros(design.shape[1])
     for _ in range(12):
@@ -142,57 +160,52 @@ def _robust(design: Floats, values: Floats) -> tuple[Floats, Floats]:
         if scale < 1e-12:
             break
         weights = np.minimum(1.0, _HUBER * scale / np.maximum(np.abs(residuals), 1e-12)).astype(np.float64)
-    return weights, coefficients
+    return coefficients
 
 
-def _draws(design: Floats, weights: Floats, residuals: Floats, days: Floats, count: int) -> Floats:
-    """Return by how much the coefficients change when whole days of what is left over are drawn again."""
+def _draws(days: Floats, residuals: Floats, after_busiest: Floats, weekend: Floats | None) -> Floats | None:
+    """Return by how much level and growth of the busiest hour may be other than fitted; None of too few days."""
     usual = 1.4826 * float(np.median(np.abs(residuals)))
     residuals = np.clip(residuals, -_WILD * usual, _WILD * usual)  # what counts little in the fit does so here, too
-    weighted = design * weights[:, np.newaxis]
-    solve = np.linalg.pinv(design.T @ weighted) @ weighted.T
+    step = float(np.median(np.diff(days)))
     number = np.floor(days + 1e-9).astype(np.int64)
-    slots = np.round((days - number) / np.median(np.diff(days))).astype(np.int64)
-    table = np.zeros((int(number[-1]) + 1, int(slots.max()) + 1))
-    table[number, slots] = residuals
-    generator = np.random.default_rng(20_010)
-    found = np.empty((DRAWS, design.shape[1]))
-    widen = _widening(table, number)
-    for draw in range(DRAWS):
-        chosen = generator.integers(0, len(table), len(table))
-        signs = generator.choice((-1.0, 1.0), len(table))  # so that a few odd days do not lean all one way
-        found[draw] = solve @ (signs[number] * table[chosen[number], slots])
-    assert count == len(residuals)
-    return found * widen
-
-
-def _widening(table: Floats, number: NDArray[np.int64]) -> float:
-    """Return by how much the spread is more: few days, and days that err together."""
-    days = len(table)
-    freedom = max(1.0, days - 3.0)
-    student = 1 + (1.96**2 + 1) / (4 * freedom)  # Student's 97.5% quantile over that of the normal distribution
-    counts = np.bincount(number, minlength=days)
-    means = table.sum(axis=1) / np.maximum(counts, 1)
-    spread = float((means * means).sum())
-    together = float((means[1:] * means[:-1]).sum()) / spread if spread > 1e-18 else 0.0
-    correlation = min(CORRELATION_MAX, max(0.0, together + 1 / days))  # a short series looks less correlated than it is
-    return float(student * np.sqrt(days / max(1.0, days - 2)) * np.sqrt((1 + correlation) / (1 - correlation)))
+    turns = 2 * np.pi * after_busiest  # what a day's own harmonics would make of the busiest hour:
+    kernel = 1 + 2 * np.sum([np.cos(each * turns) for each in range(1, GROWING_HARMONICS + 1)], axis=0)
+    enough = np.bincount(number) * step >= DAY_SHARE_LEAST
+    whole = np.bincount(number, residuals * step)[enough].astype(np.float64)
+    busiest = np.bincount(number, kernel * residuals * step)[enough].astype(np.float64)
+    weekends = None if weekend is None else np.bincount(number, weekend * step)[enough] > 0.5
+    found = np.flatnonzero(enough).astype(np.float64)
+    design = _line(found, weekends, is_long=days[-1] >= 2 * WEEKEND_DAYS)
+    if len(design) <= design.shape[1]:
+        return None
+    # Slow waves show in whole days, where less noise hides them. What is left of the busiest hour has no part in them.
+    follows = float(whole @ busiest) / max(float(whole @ whole), 1e-18)
+    wave, rest = drawn_lines(found, design, whole), drawn_lines(found, design, busiest - follows * whole, SEPARATE)
+    return follows * wave + rest
 
 
 def _profile(coefficients: Floats, day: float) -> Floats:
-    """Return the level of each hour of a working day, a row for each row of coefficients."""
-    design = _design(np.full(24, day), _HOURS, None)
-    return coefficients[:, : design.shape[1]] @ design.T
+    """Return the level at each phase of a working day."""
+    design = _design(np.full(len(_PHASES), day), _PHASES, None)
+    return np.asarray(design @ coefficients[: design.shape[1]], np.float64)
 
 
-def _busiest(coefficients: Floats, last_day: float) -> tuple[Floats, Floats]:
-    """Return level at the beginning and growth a day of that hour which will be the busiest, of each draw."""
-    ahead = _profile(coefficients, last_day * 2)
-    hours = np.argmax(ahead, axis=1)
-    rows = np.arange(len(coefficients))
-    first = _profile(coefficients, 0.0)[rows, hours]
-    last = _profile(coefficients, last_day)[rows, hours]
-    return first, (last - first) / last_day
+def _line(days: Floats, weekend: NDArray[np.bool_] | None, *, is_long: bool) -> Floats:
+    """Return the columns for one value a day: level and growth, and those of weekends."""
+    columns = [np.ones_like(days), days]
+    if weekend is not None and 0 < weekend.sum() < len(days):
+        columns.append(weekend.astype(np.float64))
+        if is_long:
+            columns.append(weekend * days)
+    return np.column_stack(columns)
+
+
+def _busiest(coefficients: Floats, last_day: float) -> _Line:
+    """Return the hour that will be the busiest as long ahead as was looked at, its level at first, and growth."""
+    place = int(np.argmax(_profile(coefficients, last_day * 2)))
+    first, last = _profile(coefficients, 0.0)[place], _profile(coefficients, last_day)[place]
+    return _Line(float(_PHASES[place]), float(first), float((last - first) / last_day))
 
 
 def _dates(

@@ -67,8 +67,9 @@ def _body(analysis: Analysis) -> str:
         for place, each in enumerate(analysis.forecasts[:PLOTS_MAX])
     ]
     note = (
-        '<p class="note">A trend with a daily pattern, fitted so that outliers count little; how sure it is was worked '
-        "out by drawing whole days of what the fit leaves over again. It supposes that growth goes on as it was.</p>"
+        '<p class="note">A trend with a daily pattern, fitted so that outliers count little; how sure it is comes '
+        "from what it leaves over, a day being one sample, and slow waves taken for no growth. It supposes that "
+        "growth goes on as it was.</p>"
     )
     return table(heads, rows) + "".join(plots) + note
 
