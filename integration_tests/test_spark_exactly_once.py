@@ -4,6 +4,7 @@ Gateways emit all the time, with little room for what the collector does not tak
 They wait when the query is too far behind: what the collector deletes has then been read, whatever the machine's speed.
 """
 
+import itertools
 import json
 import os
 import random
@@ -30,6 +31,9 @@ from mqloom.core.telemetry_sockets import connect
 GATEWAYS = 3
 HELD_BYTES = 20_000
 """About 800 records: what comes in less than a second."""
+
+BURST, BURST_EVERY = 1_200, 100
+"""Now and then more at once than there is room for: so some are dropped, however fast the collector is."""
 
 BEHIND_MAX = 6_000
 KEEP_BYTES, SEGMENT_BYTES = 400_000, 40_000
@@ -69,12 +73,14 @@ class Emitters(threading.Thread):
     def run(self) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         sockets = [connect(context, self._address, None) for _ in self.boxes]
-        while not self._is_done():
+        for turn in itertools.count():
+            if self._is_done():
+                break
             now = time.monotonic()
             emits = not self.stopping.is_set() and not self._is_far_ahead()
             for box, socket in zip(self.boxes, sockets, strict=True):
                 if emits:
-                    for number in range(40):
+                    for number in range(40 if turn % BURST_EVERY else BURST):
                         box.offer(ServiceRecord(time.time(), number, 0.001, 1), now)
                 for data in box.due(now, all_of_it=True):
                     socket.send(data)

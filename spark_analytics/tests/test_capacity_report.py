@@ -23,6 +23,7 @@ from mqloom.spark_analytics.capacity.overlay import Passing
 from mqloom.spark_analytics.capacity.questions import Questions
 from mqloom.spark_analytics.capacity.redundancy import Redundancy
 from mqloom.spark_analytics.capacity.service import ServiceModel
+from mqloom.spark_analytics.capacity.utilisation import imbalance
 from mqloom.spark_analytics.capacity.views import VIEWS, CapacityViews
 from mqloom.spark_analytics.capacity.what_if import Outlook, Scenario
 from mqloom.spark_analytics.report.figures import figures_of
@@ -105,6 +106,14 @@ def test_every_view_has_rows_or_columns_to_show(spark: SparkSession, views: Capa
         found = asked(spark, views, f"SELECT * FROM {name} LIMIT 3")
         assert found
         assert name in may_be_empty or len(next(iter(found.values()))), name
+
+
+def test_while_nobody_has_any_load_nobody_is_uneven(spark: SparkSession) -> None:
+    names = ["bucket_at", "gateway", "input_mean", "output_mean", "utilisation_mean"]
+    rows = [(0.0, "EAST", 0.0, 0.3, 0.3), (0.0, "WEST", 0.0, 0.1, 0.1), (60.0, "EAST", 0.5, 0.5, 0.5)]
+    found = columns(imbalance(spark.createDataFrame(rows, names), ["EAST", "WEST"]))
+    assert [*found["metric"]] == ["output", "utilisation"]
+    assert [*found["variation"]] == pytest.approx([0.5, 0.5])
 
 
 def test_percentiles_are_those_of_all_windows(

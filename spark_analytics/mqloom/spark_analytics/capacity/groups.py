@@ -50,8 +50,8 @@ def group_traffic(group: DataFrame) -> DataFrame:
         group.groupBy("gateway", "topics", "where")
         .agg(
             f.max_by("subscribers", "at").alias("subscribers"),
-            (f.sum("publications") / f.sum("window_s")).alias("rate"),
-            (f.sum("payload_bytes") / f.sum("window_s")).alias("bytes_s_each"),
+            f.coalesce(f.try_divide(f.sum("publications"), f.sum("window_s")), f.lit(0.0)).alias("rate"),
+            f.coalesce(f.try_divide(f.sum("payload_bytes"), f.sum("window_s")), f.lit(0.0)).alias("bytes_s_each"),
         )
         .where("subscribers > 0")
         .orderBy(f.desc(f.col("bytes_s_each") * f.col("subscribers")), "gateway", "topics", "where")

@@ -126,7 +126,7 @@ def imbalance(over_time: DataFrame, members: Iterable[str]) -> DataFrame:
     stacked = None
     for name in UNEVEN:
         mean = f"{name}_mean"
-        others = (f.sum(mean) - f.max(mean)) / (f.count("*") - 1)
+        others = f.try_divide(f.sum(mean) - f.max(mean), f.count("*") - 1)
         found = (
             among.groupBy("bucket_at")
             .agg(
@@ -134,9 +134,9 @@ def imbalance(over_time: DataFrame, members: Iterable[str]) -> DataFrame:
                 f.avg(mean).alias("mean"),
                 f.max(mean).alias("most"),
                 f.max_by("gateway", mean).alias("broker"),
-                f.when(f.count("*") > 1, others).alias("others"),
-                (f.stddev_pop(mean) / f.avg(mean)).alias("variation"),
-                (f.max(mean) / f.avg(mean)).alias("most_over_mean"),
+                others.alias("others"),
+                f.try_divide(f.stddev_pop(mean), f.avg(mean)).alias("variation"),
+                f.try_divide(f.max(mean), f.avg(mean)).alias("most_over_mean"),
             )
             .where((f.col("brokers") > 1) & (f.col("mean") > 0))
             .withColumn("metric", f.lit(name))
