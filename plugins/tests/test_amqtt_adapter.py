@@ -4,9 +4,11 @@ import asyncio
 import socket
 
 import pytest
+from amqtt.events import BrokerEvents
 
 from mqloom.gateway.interfaces import BrokerAddress
-from mqloom.plugins.amqtt_adapter import AmqttAdapter, _Steady
+from mqloom.plugins.amqtt_adapter import AmqttAdapter
+from mqloom.plugins.amqtt_broker import _Steady
 
 
 def test_a_connection_on_which_the_broker_stumbles_is_closed_and_said(
@@ -73,6 +75,50 @@ def test_a_client_that_is_back_before_its_last_connection_is_done_with_gets_what
         await adapter.stop()
 
     asyncio.run(run())
+
+
+def test_what_comes_while_a_connection_begins_follows_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """amqtt handed it out first: the client that came back had its messages out of order."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+
+    async def open_one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\x10\x10\0\4MQTT\4\0\0\x3c\0\4kept")
+        assert (await asyncio.wait_for(reader.readexactly(4), 5))[:2] == b"\x20\2"
+        return reader, writer
+
+    async def run() -> list[bytes]:
+        adapter = AmqttAdapter(BrokerAddress("127.0.0.1", port))
+        await adapter.start()
+        broker, fire = adapter._broker, adapter._broker.plugins_manager.fire_event
+        reader, writer = await open_one()
+        writer.write(b"\x82\6\0\1\0\1t\1")
+        assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\x90\3\0\1\1"
+        writer.write(b"\xe0\0")
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        for kept in (b"1", b"2"):
+            await broker.internal_message_broadcast("t", kept, 1)
+
+        async def another_comes(event: object, **more: object) -> None:
+            await fire(event, **more)
+            if event is BrokerEvents.CLIENT_CONNECTED:
+                await broker.internal_message_broadcast("t", b"3", 1)
+                await asyncio.sleep(0.1)
+
+        monkeypatch.setattr(broker.plugins_manager, "fire_event", another_comes)
+        reader, writer = await open_one()
+        await broker.internal_message_broadcast("t", b"4", 1)
+        packets = [await asyncio.wait_for(reader.readexactly(8), 5) for _ in range(4)]
+        assert {packet[0] for packet in packets} == {0x32}  # not said to be retained
+        writer.close()
+        await adapter.stop()
+        return [packet[7:] for packet in packets]
+
+    heard = asyncio.run(run())
+    assert heard[:2] == [b"1", b"2"]
+    assert sorted(heard[2:]) == [b"3", b"4"]
 
 
 def test_who_connects_is_sent_no_retained_message_that_only_others_have_subscribed_to() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,17 +17,10 @@ from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscript
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
+from mqloom.lab.ports import free_ports
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 LOG = logging.LoggerAdapter(logging.getLogger(__name__), {"gateway": "-"})
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 async def until(condition: Callable[[], bool]) -> None:

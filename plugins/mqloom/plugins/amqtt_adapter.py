@@ -7,7 +7,6 @@ connections ourselves and close them: amqtt leaves the socket of a client open t
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
 
 from mqloom.core.errors import BrokerError
 from mqloom.core.ids import GatewayId
@@ -26,7 +25,7 @@ class AmqttAdapter:
     """An amqtt broker that lives as long as its gateway."""
 
     def __init__(self, address: BrokerAddress) -> None:
-        from amqtt.broker import Broker  # noqa: PLC0415 - only whoever chooses this adapter needs amqtt installed
+        from mqloom.plugins.amqtt_broker import MendedBroker  # noqa: PLC0415 - only whoever chooses this needs amqtt
 
         logging.getLogger("amqtt").setLevel(logging.ERROR)
         logging.getLogger("amqtt.broker").addFilter(_is_worth_telling)
@@ -34,7 +33,7 @@ class AmqttAdapter:
         self._address = address
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._broker = Broker(
+        self._broker = MendedBroker(
             {
                 "listeners": {LISTENER: {"type": "external", "bind": "us"}},
                 "plugins": {
@@ -43,40 +42,6 @@ class AmqttAdapter:
                 },
             }
         )
-
-        # amqtt goes through them while others subscribe, stumbles, and loses what it was about to hand out.
-        self._broker._subscriptions = _Steady()
-        self._end, self._broker._handle_disconnect = self._broker._handle_disconnect, self._end_connection
-        self._send_kept = self._broker._publish_session_retained_messages
-        self._broker._publish_session_retained_messages = self._begin_connection
-        self._replay = self._broker._publish_retained_messages_for_subscription
-        self._broker._publish_retained_messages_for_subscription = self._replay_to_holder
-
-    async def _begin_connection(self, session: Any) -> None:
-        """Send what was kept for a client that has just connected.
-
-        If amqtt has not been done with its earlier connection then, it takes the end of that, before or later, for the
-        end of the session, and from then on keeps for another time whatever comes for a client that is connected.
-        """
-        if not session.transitions.is_connected():
-            session.transitions.connect()
-        await self._send_kept(session)
-
-    async def _replay_to_holder(self, subscription: tuple[str, int], session: Any) -> None:
-        """Send the retained messages of a subscription to a client that has it.
-
-        amqtt sends those of everybody's subscriptions to each client that connects: what gateways write for each other,
-        and the records of other clients, with their tokens.
-        """
-        holders = self._broker._subscriptions.get(subscription[0], ())
-        if any(each.client_id == session.client_id for each, _ in holders):
-            await self._replay(subscription, session)
-
-    async def _end_connection(self, session: Any, handler: Any, disconnected: Any) -> None:
-        """Let amqtt end a connection; but if the client is back already, its session is not over."""
-        await self._end(session, handler, disconnected)
-        if self._broker._get_handler(session) not in (None, handler):
-            await self._begin_connection(session)
 
     def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
         """Tell what plain clients subscribe to: at the start nobody does, for this broker keeps nothing."""
@@ -120,18 +85,6 @@ class AmqttAdapter:
         finally:
             writer.close()
             self._connections.discard(task)
-
-
-class _Steady(dict[str, Any]):
-    """A dict that can be changed while somebody goes through it."""
-
-    def items(self) -> Any:
-        """Return what is there now, the lists in it too."""
-        return [(topics, list(sessions)) for topics, sessions in super().items()]
-
-    def __iter__(self) -> Any:
-        """Go through what is there now."""
-        return iter(list(super().__iter__()))
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
