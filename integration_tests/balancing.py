@@ -29,7 +29,7 @@ from mqloom.gateway.key_file import ORDER_KIND, new_key, order_keys_in, write_ke
 from mqloom.lab.demo_mosquitto import mosquitto_process
 from mqloom.lab.demo_overload import Turns, expected_bytes_s
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 from mqloom.lab.stocks import SYMBOLS, Interest, Market, interest
 
 HEAD: Final = GatewayId("HEAD")

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -131,14 +130,6 @@ class Commands:
         """Publish, and return when the broker has acknowledged it."""
         process = self.start("pub", topic, payload, "--port", str(port), "--qos", "1")
         assert process.wait() == 0, process.log
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from integration_tests.containers import Broker
 from integration_tests.paho_clients import PlainClient
-from integration_tests.processes import Commands, Process, free_port, wait_until
+from integration_tests.processes import Commands, Process, wait_until
 from mqloom.core.limits import LINK_GRACE_S
 from mqloom.core.wire import VERSION
+from mqloom.lab.ports import free_port
 
 HOT = "symbol = 'YHOO' AND volume > 300000"
 

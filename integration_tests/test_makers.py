@@ -15,7 +15,8 @@ from integration_tests.conftest import require_image
 from integration_tests.containers import Broker, ImageUnavailableError, ensure_image
 from integration_tests.makers import EMQX, NATS, RABBITMQ, TELLING_MOSQUITTO, Maker
 from integration_tests.paho_clients import PlainClient
-from integration_tests.processes import Commands, Process, free_port, wait_until
+from integration_tests.processes import Commands, Process, wait_until
+from mqloom.lab.ports import free_port
 
 CONTAINERS = {maker.name.upper(): maker for maker in (TELLING_MOSQUITTO, RABBITMQ, NATS, EMQX)}
 EMBEDDED = "EMBEDDED"

@@ -12,7 +12,8 @@ import pytest
 from integration_tests.conftest import StartMosquitto
 from integration_tests.makers import MOSQUITTO_LOGGING
 from integration_tests.plain import SETTLED_S, MosquittoSub, PlainFederation, plain_client
-from integration_tests.processes import Commands, free_port, wait_until
+from integration_tests.processes import Commands, wait_until
+from mqloom.lab.ports import free_port
 
 W, E = "WEST", "EAST"
 NUMBERS = [str(number) for number in range(20)]

@@ -17,10 +17,10 @@ from testcontainers.core.container import DockerContainer
 
 from integration_tests.conftest import require_image
 from integration_tests.makers import RABBITMQ
-from integration_tests.processes import free_port
 from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.lab.ports import free_port
 from mqloom.plugins.rabbitmq_adapter import RabbitmqAdapter, RabbitmqSettings
 
 pytestmark = pytest.mark.timeout(240)

@@ -12,7 +12,8 @@ from mqloom.client import aio
 from mqloom.client.limits import BACKLOG_MAX
 from mqloom.core.errors import BrokerError, FilterError
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 WAIT_S_MAX = 20.0

@@ -19,7 +19,8 @@ from paho.mqtt.properties import Properties
 
 from mqloom.client import Client, Wish
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 HOST = "127.0.0.1"

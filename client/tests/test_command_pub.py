@@ -16,6 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mqloom.client import command_pub
 from mqloom.client.limits import ACKNOWLEDGE_S, UNACKNOWLEDGED_MAX
 from mqloom.core.errors import BrokerError, LocalError, TopicError
+from mqloom.lab.ports import free_port
 
 HOST = "127.0.0.1"
 WAIT_S_MAX = 10.0
@@ -68,12 +69,6 @@ def run(*words: str) -> int:
     return command_pub.run(parser.parse_args(words))
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return str(probe.getsockname()[1])
-
-
 @pytest.mark.parametrize("qos", ["0", "1"])
 def test_a_publication_that_the_broker_took_is_exit_code_0(
     port: int, heard: "queue.SimpleQueue[tuple[str, bytes]]", qos: str
@@ -100,13 +95,13 @@ def test_a_file_is_one_publication(port: int, heard: "queue.SimpleQueue[tuple[st
 
 def test_a_file_that_is_not_there_is_said_before_the_broker_is_asked(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=r"--file: .*No such file"):
-        run("stocks/image", "--file", str(tmp_path / "image"), "--port", free_port())
+        run("stocks/image", "--file", str(tmp_path / "image"), "--port", str(free_port()))
 
 
 @pytest.mark.parametrize("topic", ["stocks/#", "stocks/+/x", ""])
 def test_a_topic_that_cannot_be_published_to_is_said_before_the_broker_is_asked(topic: str) -> None:
     with pytest.raises(TopicError):
-        run(topic, "x", "--port", free_port())
+        run(topic, "x", "--port", str(free_port()))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +115,7 @@ def test_what_cannot_be_meant_is_a_usage_mistake(words: list[str], capsys: pytes
 
 
 def test_a_broker_that_is_not_there_is_said() -> None:
-    port = free_port()
+    port = str(free_port())
     with pytest.raises(BrokerError, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
         run("stocks/YHOO", "x", "--port", port)
 
@@ -187,7 +182,7 @@ def test_a_broker_that_refuses_us_is_said() -> None:
 
 def test_a_password_comes_from_the_environment_and_its_absence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MQLOOM_TEST_PASSWORD", raising=False)
-    words = ["stocks/YHOO", "x", "--port", free_port(), "--password-env", "MQLOOM_TEST_PASSWORD"]
+    words = ["stocks/YHOO", "x", "--port", str(free_port()), "--password-env", "MQLOOM_TEST_PASSWORD"]
     with pytest.raises(LocalError, match="no variable MQLOOM_TEST_PASSWORD"):
         run(*words, "--username", "me")
     monkeypatch.setenv("MQLOOM_TEST_PASSWORD", "secret")

@@ -27,6 +27,7 @@ from mqloom.core.records import Status, Wish, decode_answer, encode_status
 from mqloom.core.topics import topic_matches
 from mqloom.gateway.interfaces import Codec, SubscribeRequest
 from mqloom.gateway.node import Node, NodeParts
+from mqloom.lab.ports import free_port
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
 from mqloom.plugins.tree_overlay import TreeOverlay
@@ -148,12 +149,6 @@ def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     command_sub.configure(parser)
     return command_sub.run(parser.parse_args(words))
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return str(probe.getsockname()[1])
 
 
 def test_it_prints_what_matches_and_ends_after_count(
@@ -279,7 +274,7 @@ def test_not_established_in_the_time_is_exit_code_1(broker: RunningBroker, capsy
 
 
 def test_a_broker_that_is_not_there_is_said() -> None:
-    port = free_port()
+    port = str(free_port())
     with pytest.raises(BrokerError, match=f"broker at 127.0.0.1:{port}: cannot be reached"):
         run("stocks/#", "--port", port)
 
@@ -315,7 +310,7 @@ def test_a_broker_that_grants_no_subscription_is_said(
 
 
 def test_a_mistake_in_the_filter_is_shown_before_the_broker_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("stocks/#", "--where", "volume > AND x = 1", "--port", free_port()) == 1
+    assert run("stocks/#", "--where", "volume > AND x = 1", "--port", str(free_port())) == 1
     first, text, caret = capsys.readouterr().err.splitlines()
     assert first == "mqloom sub: the filter has a mistake"
     assert text == "volume > AND x = 1"
@@ -324,17 +319,17 @@ def test_a_mistake_in_the_filter_is_shown_before_the_broker_is_asked(capsys: pyt
 
 def test_topics_of_the_broker_itself_are_not_in_the_federation() -> None:
     with pytest.raises(LocalError, match="the broker's own"):
-        run("$SYS/#", "--port", free_port())
+        run("$SYS/#", "--port", str(free_port()))
 
 
 def test_a_wrong_topic_filter_is_said_before_the_broker_is_asked() -> None:
     with pytest.raises(TopicError):
-        run("stocks/#/x", "--port", free_port())
+        run("stocks/#/x", "--port", str(free_port()))
 
 
 def test_a_client_name_too_long_is_said_before_the_broker_is_asked() -> None:
     with pytest.raises(LocalError, match="--client"):
-        run("stocks/#", "--client", "x" * (ID_LENGTH_MAX + 1), "--port", free_port())
+        run("stocks/#", "--client", "x" * (ID_LENGTH_MAX + 1), "--port", str(free_port()))
 
 
 @pytest.mark.parametrize("words", [["--count", "0"], ["--seconds", "0"], ["--seconds", "nan"], ["--qos", "2"]])

@@ -13,7 +13,8 @@ import pytest
 from mqloom.client import Client, Federation, Stats, aio
 from mqloom.core.command import main
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

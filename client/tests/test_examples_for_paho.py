@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 THEIRS, OURS = "from paho.mqtt.client import Client\n", "from mqloom.client import Client\n"

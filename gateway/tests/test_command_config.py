@@ -17,7 +17,8 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.orders import read_roster
 from mqloom.gateway.key_file import order_keys_in
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 LINK = "mqloom/v1/east/link/west"

@@ -17,7 +17,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 

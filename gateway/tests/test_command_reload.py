@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.core.command import main
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 

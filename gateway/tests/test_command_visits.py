@@ -11,7 +11,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.command_visits import address_of, read_all
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 
 
 def configuration_of(folder: Path, ports: dict[str, int], more: str = "") -> Configuration:

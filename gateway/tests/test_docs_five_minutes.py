@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mqloom.lab.demo_mosquitto import MOSQUITTO
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,17 +21,12 @@ from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscript
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENT, MQTT_CLIENTS, make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
+from mqloom.lab.ports import free_ports
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
 with_each_client = pytest.mark.parametrize("client", MQTT_CLIENTS)
 A, B = GatewayId("A"), GatewayId("B")
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [server.getsockname()[1] for server in servers]
 
 
 def write_federation(folder: Path, more: str = "", client: str = MQTT_CLIENT) -> tuple[Path, dict[GatewayId, int]]:

@@ -11,7 +11,8 @@ from mqloom.core.errors import LocalError
 from mqloom.core.limits import METRICS_CONNECTIONS_MAX, METRICS_REQUEST_BYTES_MAX
 from mqloom.gateway.drivers import metrics
 from mqloom.gateway.drivers.metrics import MetricsAddress, MetricsServer, process_figures
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread, write_chain
+from mqloom.lab.demo_thread import gateways_in_thread, write_chain
+from mqloom.lab.ports import free_ports
 
 HERE = MetricsAddress("127.0.0.1", 0)
 

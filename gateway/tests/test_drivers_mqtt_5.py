@@ -4,10 +4,9 @@ import asyncio
 import getpass
 import logging
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from mqloom.gateway.drivers.mqtt import (
 from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.protocols import MQTT_5
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.lab.ports import free_port
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -32,11 +32,6 @@ pytestmark = [
     pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine"),
     pytest.mark.parametrize("client", MQTT_CLIENTS),
 ]
-
-
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        return int(probe.getsockname()[1])
 
 
 class Person:

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,16 +28,11 @@ from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import wait_until_ready
 from mqloom.gateway.drivers.telemetry import TICK_S
+from mqloom.lab.ports import free_port
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 A = GatewayId("A")
 Kind = TypeVar("Kind", bound=Record)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def text(broker: int, collector: int, more: str = "", of_broker: str = "") -> str:

@@ -4,11 +4,10 @@ import asyncio
 import getpass
 import logging
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from mqloom.gateway.drivers.mqtt_clients import MQTT_CLIENTS
 from mqloom.gateway.drivers.visiting import visiting
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
+from mqloom.lab.ports import free_ports
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -34,12 +34,6 @@ pytestmark = pytest.mark.skipif(
     MOSQUITTO is None or shutil.which("openssl") is None, reason="there is no mosquitto or no openssl on this machine"
 )
 with_each_client = pytest.mark.parametrize("client", MQTT_CLIENTS)
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [server.getsockname()[1] for server in servers]
 
 
 def openssl(folder: Path, *arguments: str) -> None:

@@ -25,7 +25,8 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ANSWERS_BURST, PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.gateway.links import LinkState
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")

@@ -13,7 +13,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import REFUSED_TRIES_MAX
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 

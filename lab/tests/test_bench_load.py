@@ -7,10 +7,11 @@ import pytest
 
 from mqloom.lab.bench_brokers import MOSQUITTO, start_mosquitto
 from mqloom.lab.bench_load import Load
-from mqloom.lab.bench_processes import BenchError, Worker, free_ports
+from mqloom.lab.bench_processes import BenchError, Worker
 from mqloom.lab.bench_publisher import publish_for
 from mqloom.lab.bench_quotes import FIRST_NUMBER
 from mqloom.lab.demo_mosquitto import MOSQUITTO as PROGRAM
+from mqloom.lab.ports import free_ports
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no mosquitto on this machine")

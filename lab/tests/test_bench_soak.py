@@ -25,6 +25,8 @@ def test_what_grows_is_seen_and_the_beginning_does_not_count() -> None:
     soaked = judged(samples, 2.0, 500.0, accounts)
     assert soaked.rss_mb_per_minute["flat"] == pytest.approx(0.0)
     assert soaked.rss_mb_per_minute["growing"] == pytest.approx(6.0)
+    assert soaked.rss_mb_by_minute["growing"] == pytest.approx([62.95, 67.95])
+    assert soaked.waiting_by_minute["held by west"] == pytest.approx([88.5, 238.5])
     assert "unknown" not in soaked.rss_mb
     assert soaked.rss_mb["flat"] == pytest.approx(70.0)
     assert soaked.waiting_max == {"link west to east": 1, "held by west": 297, "for west's broker": 0}

@@ -7,8 +7,9 @@ import pytest
 
 from mqloom.gateway.key_file import ORDER_KIND, new_key, write_keys
 from mqloom.lab import bench_travellers
-from mqloom.lab.bench_processes import BenchError, free_ports
+from mqloom.lab.bench_processes import BenchError
 from mqloom.lab.bench_travellers import Passenger, State, _Crowd
+from mqloom.lab.ports import free_ports
 
 
 def test_subscribers_that_nobody_serves_end_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

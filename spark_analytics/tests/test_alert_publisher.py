@@ -1,5 +1,4 @@
 import queue
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mqloom.core.broker_login import BrokerLogin
 from mqloom.core.errors import BrokerError
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.ports import free_port
 from mqloom.spark_analytics import alert_publisher
 from mqloom.spark_analytics.alert_publisher import AlertPublisher
 from mqloom.spark_analytics.alerts import Alert
@@ -25,13 +25,6 @@ def alert(number: int) -> Alert:
     return Alert(
         id=f"a{number}", kind="link", gateway="north", what="south", is_over=False, value=1.0, at=1.0, text="down"
     )
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
 
 
 @pytest.fixture

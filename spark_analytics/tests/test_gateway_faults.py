@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,17 +22,12 @@ from mqloom.gateway.drivers.gateway import wait_until_ready
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.lab.ports import free_port
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.spool import SpoolReader
 
 A = GatewayId("A")
 HELD_BYTES_MAX = 1_048_576
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def write(folder: Path, broker: int, collector: int, key: str = "") -> Path:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -17,18 +16,11 @@ from mqloom.core.telemetry import Record, decode_batch, decode_records
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import wait_until_ready
+from mqloom.lab.ports import free_ports
 from mqloom.spark_analytics.segments import SpoolError
 from mqloom.spark_analytics.spool import SpoolReader
 
 A = GatewayId("A")
-
-
-def free_ports(count: int) -> list[int]:
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in servers]
-    for server in servers:
-        server.close()
-    return ports
 
 
 def write(folder: Path, broker: int, collector: int) -> Path:

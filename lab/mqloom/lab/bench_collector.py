@@ -22,7 +22,8 @@ from mqloom.core.telemetry import GroupRecord, LinkRecord, LoadRecord, Record, S
 from mqloom.core.telemetry_outbox import IN_FLIGHT_MAX, TelemetryOutbox, decode_kept
 from mqloom.core.telemetry_sockets import connect
 from mqloom.lab.bench_brokers import start_command
-from mqloom.lab.bench_processes import ANSWER_S_MAX, START_S_MAX, BenchError, Worker, free_ports, wait_for_port
+from mqloom.lab.bench_processes import ANSWER_S_MAX, START_S_MAX, BenchError, Worker, wait_for_port
+from mqloom.lab.ports import free_ports
 from mqloom.spark_analytics.spool import SpoolReader
 
 GROUPS: Final = 100

@@ -36,7 +36,8 @@ from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.meters import Meter
 from mqloom.gateway.reconfiguring import Reconfigured
-from mqloom.lab.bench_processes import BenchError, Program, Worker, find_mosquitto, free_ports, wait_for_port
+from mqloom.lab.bench_processes import BenchError, Program, Worker, find_mosquitto, wait_for_port
+from mqloom.lab.ports import free_ports
 
 GATEWAY: Final = GatewayId("A")
 PAYLOAD: Final = json.dumps({"symbol": "YHOO", "price": 31.5, "volume": 400_000, "note": "x" * 140}).encode()

@@ -24,10 +24,11 @@ from mqloom.gateway.migration_commands import asking_in, progress
 from mqloom.lab.bench_brokers import MOSQUITTO, chain, start_gateway, start_mosquitto
 from mqloom.lab.bench_load import Load
 from mqloom.lab.bench_moves import Delays, Span, Travelled, delays, last_end, out_of_order
-from mqloom.lab.bench_processes import BenchError, Worker, free_ports
+from mqloom.lab.bench_processes import BenchError, Worker
 from mqloom.lab.bench_publisher import publish_for
 from mqloom.lab.bench_quotes import DATA, Account, Quotes, Sent, account
 from mqloom.lab.bench_travellers import ESTABLISH_S_MAX, Passenger, State, travel_for
+from mqloom.lab.ports import free_ports
 
 NAMES: Final = ("west", "middle", "east")
 SETTLE_S_MAX: Final = 60.0

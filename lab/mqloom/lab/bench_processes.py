@@ -164,15 +164,6 @@ def find_mosquitto() -> str:
     return found
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 def wait_for_port(program: Program, port: int) -> None:
     """Return when a program listens; raises BenchError if it ends before, or takes too long."""
     deadline = time.monotonic() + START_S_MAX

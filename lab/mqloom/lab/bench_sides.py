@@ -24,10 +24,11 @@ from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.lab.bench_brokers import MOSQUITTO, chain, start_alternating, start_gateway, start_mosquitto
 from mqloom.lab.bench_link_bytes import link_bytes
-from mqloom.lab.bench_processes import START_S_MAX, BenchError, Program, Worker, free_ports
+from mqloom.lab.bench_processes import START_S_MAX, BenchError, Program, Worker
 from mqloom.lab.bench_publisher import Done, Order, publish_for
 from mqloom.lab.bench_quotes import DATA, FIRST_NUMBER, Account, Came, Quotes, Sent, account
 from mqloom.lab.bench_subscribers import Report, Wish, subscribe_for
+from mqloom.lab.ports import free_ports
 
 System = Literal["bridge", "mqloom"]
 SYSTEMS: Final[tuple[System, System]] = ("bridge", "mqloom")

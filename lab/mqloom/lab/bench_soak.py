@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import paho.mqtt.client as paho
@@ -65,10 +66,14 @@ class Soak:
     """How late the last publication of a part came, at most."""
     rss_mb: dict[str, float]
     """Of each gateway at the end."""
+    rss_mb_by_minute: dict[str, list[float]]
+    """The median of each minute, the first included: whether a line through all of them means anything."""
     rss_mb_per_minute: dict[str, float]
     waiting_max: dict[str, float]
     waiting_per_minute: dict[str, float]
     """By how much what waits grows; nothing, if it is about 0."""
+    waiting_by_minute: dict[str, list[float]]
+    """The median of each minute."""
 
 
 def soak(case: Case, plan: Plan, minutes: float, folder: Path, tell: Tell) -> Soak:
@@ -118,10 +123,19 @@ def judged(samples: Samples, minutes: float, rate: float, accounts: Sequence[Acc
         wanted=sum(each.wanted for each in accounts),
         late_s_max=max((each.late_s for each in accounts), default=0.0),
         rss_mb={name: _warm(points)[-1][1] / 1e6 for name, points in samples.rss_bytes.items()},
+        rss_mb_by_minute={name: [y / 1e6 for y in _by_minute(points)] for name, points in samples.rss_bytes.items()},
         rss_mb_per_minute={name: 60e-6 * slope(_warm(points)) for name, points in samples.rss_bytes.items()},
         waiting_max={name: max(y for _, y in points) for name, points in samples.waiting.items()},
         waiting_per_minute={name: 60 * slope(_warm(points)) for name, points in samples.waiting.items()},
+        waiting_by_minute={name: _by_minute(points) for name, points in samples.waiting.items()},
     )
+
+
+def _by_minute(points: Sequence[tuple[float, float]]) -> list[float]:
+    minutes: dict[int, list[float]] = {}
+    for at, value in points:
+        minutes.setdefault(int(at // 60), []).append(value)
+    return [median(minutes[minute]) for minute in sorted(minutes)]
 
 
 def _warm(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

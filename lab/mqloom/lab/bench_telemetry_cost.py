@@ -17,9 +17,10 @@ from typing import Final
 
 from mqloom.lab.bench_brokers import slices_file, start_command
 from mqloom.lab.bench_federation import Case, Plan, begin, quotes_of
-from mqloom.lab.bench_processes import BenchError, free_ports, wait_for_port
+from mqloom.lab.bench_processes import BenchError, wait_for_port
 from mqloom.lab.bench_telemetry_gateway import SLICE_S
 from mqloom.lab.bench_telemetry_node import bounds
+from mqloom.lab.ports import free_ports
 from mqloom.spark_analytics.spool import SpoolReader
 
 SHARE_OF_HELD: Final = 0.9

@@ -140,10 +140,13 @@ def _print_soak(arguments: argparse.Namespace, plan: Plan, soaked: Soak) -> None
         f"lost {soaked.lost} of {soaked.wanted:,}; the last came {soaked.late_s_max * 1e3:.0f} ms late at most",
     ]
     for name, size in soaked.rss_mb.items():
-        lines.append(f"{name}: {size:.1f} MB at the end, growing by {soaked.rss_mb_per_minute[name]:+.3f} MB a minute")
+        minutes = ", ".join(f"{each:.1f}" for each in soaked.rss_mb_by_minute[name])
+        growth = soaked.rss_mb_per_minute[name]
+        lines.append(f"{name}: {size:.1f} MB at the end, growing by {growth:+.3f} MB a minute; by minutes {minutes}")
     for name, most in soaked.waiting_max.items():
         growth = soaked.waiting_per_minute[name]
-        lines.append(f"{name}: {most:,.0f} waiting at most, growing by {growth:+.1f} a minute")
+        minutes = ", ".join(f"{each:,.0f}" for each in soaked.waiting_by_minute[name])
+        lines.append(f"{name}: {most:,.0f} waiting at most, growing by {growth:+.1f} a minute; by minutes {minutes}")
     Console(highlight=False).print("\n".join(lines))
 
 

@@ -17,7 +17,7 @@ from mqloom.gateway.key_file import NAMES, new_key, order_keys_in, write_keys
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_collecting import collecting
 from mqloom.lab.demo_parts import DemoPublisher, DemoSubscriber, wait_for
-from mqloom.lab.demo_thread import free_ports
+from mqloom.lab.ports import free_ports
 from mqloom.lab.stocks import Interest
 
 KEYS = "federation.keys"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +13,9 @@ from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_parts import wait_for
+from mqloom.lab.ports import free_ports
 
 START_S = 20.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that are free now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
 
 
 def write_chain(path: Path, names: Sequence[str], more: str = "") -> dict[GatewayId, int]:

@@ -23,7 +23,8 @@ from mqloom.core.records import decode_record
 from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.key_file import order_keys_in
 from mqloom.lab.demo_mosquitto import mosquitto_process
-from mqloom.lab.demo_thread import free_ports, gateways_in_thread
+from mqloom.lab.demo_thread import gateways_in_thread
+from mqloom.lab.ports import free_ports
 
 HOST: Final = "127.0.0.1"
 WAIT_S_MAX: Final = 20.0
