@@ -14,7 +14,7 @@ from paho.mqtt.client import MQTTMessageInfo
 
 from mqloom.client.connecting import Connection
 from mqloom.client.limits import ACKNOWLEDGE_S, UNACKNOWLEDGED_MAX
-from mqloom.client.login import add_connection_options, login_of
+from mqloom.core.broker_login import add_connection_options, login_of
 from mqloom.core.errors import BrokerError, LocalError
 from mqloom.core.topics import check_topic
 

@@ -25,10 +25,10 @@ from mqloom.client.connecting import Hello
 from mqloom.client.farewells import await_farewells
 from mqloom.client.federation import Federation
 from mqloom.client.limits import CLOSE_S, LEASE_S
-from mqloom.client.login import BrokerLogin, add_connection_options, login_of
 from mqloom.client.messages import FederationMessage
 from mqloom.client.names import wish_name
 from mqloom.client.screen import Screen, say
+from mqloom.core.broker_login import BrokerLogin, add_connection_options, login_of
 from mqloom.core.command_numbers import positive_number, whole_number
 from mqloom.core.errors import BrokerError, FilterError, LocalError
 from mqloom.core.limits import ID_LENGTH_MAX

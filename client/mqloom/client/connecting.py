@@ -9,7 +9,7 @@ from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from mqloom.client.limits import CONNECT_S, LEAVE_S, RECONNECT_S_MAX, TRY_AGAIN_S
-from mqloom.client.login import BrokerLogin
+from mqloom.core.broker_login import BrokerLogin
 from mqloom.core.errors import BrokerError
 from mqloom.core.tls import tls_context, tls_problem
 
