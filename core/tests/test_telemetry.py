@@ -59,9 +59,11 @@ def test_a_record_of_a_later_version_is_read_without_what_is_new() -> None:
 
 
 def test_a_record_of_an_earlier_version_has_the_defaults_of_what_was_not_there() -> None:
-    fields = msgspec.msgpack.decode(encode_record(msgspec.structs.replace(load(), clients=12)))
-    earlier = msgspec.msgpack.encode(fields[:-1])
-    assert decode_records(decode_batch(batch([earlier]))) == [(1, load())]
+    whole = msgspec.structs.replace(load(), clients=12, deliveries_s=40.0)
+    fields = msgspec.msgpack.decode(encode_record(whole))
+    first, older = (msgspec.msgpack.encode(fields[:-count]) for count in (1, 2))
+    found = decode_records(decode_batch(batch([encode_record(whole), first, older])))
+    assert found == [(1, whole), (2, msgspec.structs.replace(whole, deliveries_s=None)), (3, load())]
 
 
 def test_a_kind_that_is_not_known_is_left_out_and_keeps_its_number() -> None:

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import Load
@@ -43,6 +44,13 @@ def test_a_window_of_the_meters_is_a_load_and_what_a_publication_has_cost() -> N
         LoadRecord(100.0, 10.0, 0.5, 0.001, 0.2, 0.4, 0.1, 500.0, 1e4, 1e5, 7, 3),
         ServiceRecord(100.0, 7, 0.001, 5_000),
     ]
+
+
+def test_deliveries_are_told_where_they_are_counted() -> None:
+    load, service = Recorder().load(replace(LOAD, deliveries_s=40.0), 3, 10.0, 100.0)
+    assert isinstance(load, LoadRecord)
+    assert isinstance(service, ServiceRecord)
+    assert (load.deliveries_s, service.publications, service.deliveries) == (40.0, 5_000, 400)
 
 
 def test_of_a_window_without_publications_no_cost_is_told() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from mqloom.core.errors import LocalError
 from mqloom.core.telemetry import ServiceRecord
@@ -49,6 +50,14 @@ def test_a_recording_of_many_publications_is_thinned_and_loads_are_the_same(tmp_
     assert replay.notes == (f"each publication stands for {4_000 * 600 / PUBLICATIONS_MAX:.1f}",)
     sent = len(replay.workload.publishing.times) * replay.setup.message_bytes
     assert math.isclose(sent, 4_000 * 600 * MESSAGE_BYTES, rel_tol=0.02)
+
+
+def test_where_groups_make_up_little_of_what_was_counted_it_is_told(tmp_path: Path) -> None:
+    recording = read_recording(make_spool(tmp_path), lambda share, text: None)
+    weak = recording.gateways[WEAK]
+    assert weak.loads[0].deliveries_s == 8.0 * 10
+    weak.loads[:] = [structs.replace(load, deliveries_s=160.0) for load in weak.loads]
+    assert any("50% of the deliveries" in note for note in replay_of(recording).notes)
 
 
 def test_the_line_of_the_service_time_is_found_again() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.telemetry import DroppedRecord, LoadRecord, MigrationRecord, Record, RefusalRecord
+from mqloom.core.telemetry import DroppedRecord, LoadRecord, MigrationRecord, Record, RefusalRecord, ServiceRecord
 from mqloom.lab.planted_spool import write_spool
-from mqloom.lab.planted_weeks import START_AT, Growth, Weeks, weeks
+from mqloom.lab.planted_weeks import BASE_S, SLOPE_S, START_AT, WANTED, Growth, Weeks, weeks
 from mqloom.spark_analytics.capacity.analysis import Analysis, NoTelemetryError, analyse
 from mqloom.spark_analytics.capacity.balancing import Balancing, Prediction, Undone
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
@@ -151,9 +152,49 @@ def test_imbalance_is_deviation_over_mean_and_most_over_mean(
 
 def test_the_service_model_is_the_one_that_was_planted(analysis: Analysis) -> None:
     for model in analysis.models.values():
-        assert model.is_proportional or abs(model.slope_s - 0.000002) < 4 * model.slope_spread_s
-        middle = float(np.mean(model.subscriptions))
-        assert model.base_s + model.slope_s * middle == pytest.approx(0.0004 + 0.000002 * middle, rel=0.02)
+        assert model.is_by_deliveries
+        each_s = SLOPE_S / WANTED
+        assert model.is_proportional or abs(model.slope_s - each_s) < 4 * model.slope_spread_s
+        middle = float(np.mean(model.work))
+        assert model.base_s + model.slope_s * middle == pytest.approx(BASE_S + each_s * middle, rel=0.02)
+    assert not all(model.is_proportional for model in analysis.models.values())
+
+
+def test_estimates_start_from_the_deliveries_of_busy_hours_and_know_what_one_costs(
+    analysis: Analysis, records: dict[GatewayId, list[Record]]
+) -> None:
+    for broker, estimate in analysis.estimates.items():
+        told = [each.deliveries_s for each in loads(records, GatewayId(broker)) if each.deliveries_s is not None]
+        assert estimate.deliveries_s == pytest.approx(np.quantile(told, 0.95), rel=0.1)
+        assert estimate.delay.slope_s == pytest.approx(SLOPE_S / WANTED, rel=0.35)
+
+
+def older(records: list[Record]) -> list[Record]:
+    """Return records as gateways of version 1 told them."""
+    plain = (
+        (each, {"deliveries_s": None} if isinstance(each, LoadRecord) else {"deliveries": None})
+        for each in records
+        if isinstance(each, LoadRecord | ServiceRecord)
+    )
+    return [structs.replace(each, **without) for each, without in plain]
+
+
+def test_a_recording_of_version_1_is_analysed_by_subscriptions_and_beside_others(
+    spark: SparkSession, records: dict[GatewayId, list[Record]], tmp_path: Path
+) -> None:
+    write_spool(tmp_path, records | {WEST: older(records[WEST])})
+    with tables(spark, spool=tmp_path) as found:
+        analysis = analyse(found, Questions(), lambda share, text: None)
+    assert {name: each.is_by_deliveries for name, each in analysis.models.items()} == {
+        "HUB": True,
+        "EAST": True,
+        "WEST": False,
+    }
+    west = analysis.estimates["WEST"]
+    assert west.deliveries_s is None
+    assert west.delay_s == pytest.approx(BASE_S + SLOPE_S * west.subscriptions, rel=0.1)
+    assert analysis.estimates["EAST"].deliveries_s is not None
+    assert "a delivery" in page_of(analysis, findings_of(analysis))
 
 
 def test_sessions_and_what_undid_them_are_told(spark: SparkSession, views: CapacityViews) -> None:
@@ -215,7 +256,7 @@ def test_each_rule_finds_what_it_is_for_and_the_urgent_comes_first(analysis: Ana
         links=[replace(each, up_share=0.5) if each.gateway == "HUB" else each for each in analysis.links],
         passings=[Passing("HUB", 50.0, 45.0, 0.1, 45.0)],
         redundancy=[Redundancy("WEST", 20, 900, 20, 0.004, 0.001, 0.8, 0.2)],
-        models={"WEST": ServiceModel("WEST", 1e-6, 1e-4, 1e-8, False, 9, model.subscriptions, model.service_s)},
+        models={"WEST": ServiceModel("WEST", 1e-6, 1e-4, 1e-8, False, 9, model.work, model.service_s)},
         scenarios=[Scenario("EAST fails", "", (Outlook("WEST", 0.4, 1.2, "output", 10),))],
         dropped=analysis.records,
     )

@@ -45,11 +45,25 @@ def test_aggregating_saves_what_the_covered_cost_in_each_publication() -> None:
         output_bytes_s=0.0,
         output_bytes_s_max=1.0,
     )
-    first, second = redundancy_of(GROUPS, {"A": estimate, "B": estimate})
+    first, second = redundancy_of(GROUPS, {"A": estimate, "B": estimate}, {"A": 0.00001, "B": 0.00001})
     assert (first.gateway, first.groups, first.subscriptions, first.needed) == ("A", 4, 45, 2)
     assert first.delay_s - first.delay_needed_s == pytest.approx(43 * 0.00001)
     assert first.saved_ratio == pytest.approx(0.043)
     assert (second.gateway, second.needed) == ("B", 1)
+
+
+def test_where_a_subscription_costs_nothing_to_match_aggregating_saves_no_input() -> None:
+    estimate = BrokerEstimate(
+        input_rate=100.0,
+        subscriptions=200,
+        delay=DelayModel(0.00001, 0.001),
+        output_bytes_s=0.0,
+        output_bytes_s_max=1.0,
+        deliveries_s=3_000.0,
+    )
+    (found,) = redundancy_of(GROUPS[:3], {"A": estimate}, {"A": 0.0})
+    assert (found.subscriptions, found.needed) == (35, 1)
+    assert found.saved_ratio == 0.0
 
 
 @pytest.mark.parametrize(

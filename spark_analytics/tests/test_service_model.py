@@ -10,13 +10,17 @@ from mqloom.spark_analytics.capacity.frames import Columns
 from mqloom.spark_analytics.capacity.service import ROOM_MAX, headroom_of, models_of
 
 
-def points(subscriptions: list[float], service_s: list[float], samples: list[int] | None = None) -> Columns:
-    count = len(subscriptions)
+def points(work: list[float], service_s: list[float], *, is_by_deliveries: bool = False) -> Columns:
+    count = len(work)
     return {
         "gateway": np.array(["A"] * count, dtype=object),
-        "subscriptions": np.array(subscriptions),
+        "work": np.array(work),
         "service_s": np.array(service_s),
-        "samples": np.array(samples or [100] * count),
+        "samples": np.array([100] * count),
+        "is_by_deliveries": np.array([is_by_deliveries] * count),
+        "squares": np.zeros(count),
+        "products": np.zeros(count),
+        "rest": np.zeros(count),
     }
 
 
@@ -46,6 +50,26 @@ def test_with_one_number_of_subscriptions_all_counts_as_theirs() -> None:
     assert model.base_s == pytest.approx(0.0)
 
 
+def test_few_deliveries_tell_what_one_costs_if_the_line_stands_out_of_its_noise() -> None:
+    counts = [1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
+    sure = models_of(points(counts, [0.0001 + 0.00005 * each for each in counts], is_by_deliveries=True))["A"]
+    assert (sure.is_proportional, sure.is_by_deliveries) == (False, True)
+    assert sure.slope_s == pytest.approx(0.00005)
+    unsure = models_of(points(counts, [0.0002, 0.0001, 0.0003, 0.0001, 0.0002, 0.0003], is_by_deliveries=True))["A"]
+    assert unsure.is_proportional
+    assert unsure.base_s == pytest.approx(0.0)
+
+
+def test_what_a_subscription_costs_beside_deliveries_is_the_slope_where_deliveries_are_the_same() -> None:
+    known = points([10, 20, 30], [0.001, 0.002, 0.003], is_by_deliveries=True)
+    known |= {"squares": np.full(3, 1e4), "products": np.full(3, 0.02), "rest": np.full(3, 5e-8)}
+    model = models_of(known)["A"]
+    assert model.matching_each_s == pytest.approx(2e-6)
+    assert model.slope_s == pytest.approx(0.0001)
+    noisy = known | {"rest": np.full(3, 1.0)}
+    assert models_of(noisy)["A"].matching_each_s == 0.0
+
+
 def test_a_line_that_falls_is_noise_and_counts_as_flat() -> None:
     model = models_of(points([10, 50, 90], [0.003, 0.002, 0.001]))["A"]
     assert model.slope_s == 0
@@ -58,6 +82,15 @@ def test_room_ends_where_a_resource_is_full_and_says_which() -> None:
     assert (room.room, room.resource) == (300, "input")
     (sending,) = headroom_of({"A": estimate(output_bytes_s=5_000.0)})
     assert (sending.room, sending.resource) == (80, "output")
+
+
+def test_room_goes_by_deliveries_where_they_are_counted() -> None:
+    counted = estimate(deliveries_s=10_000.0)
+    # Each of 100 subscriptions has 1 delivery for each of 100 publications a second: 100 s^-1 * (0.001 + 0.00002 n).
+    (room,) = headroom_of({"A": counted}, full=0.9001)
+    assert (room.room, room.resource) == (300, "input")
+    (half,) = headroom_of({"A": estimate(deliveries_s=5_000.0, output_bytes_s=0.0)}, full=0.9001)
+    assert (half.room, half.resource) == (700, "input")
 
 
 def test_a_full_broker_has_no_room() -> None:

@@ -27,6 +27,18 @@ def group(
     return GroupTraffic(gateway, "stocks/#", where, subscribers, rate, bytes_s_each, subscription)
 
 
+def counting(subscriptions: int = 100, rate: float = 100.0, deliveries_s: float = 1_000.0) -> BrokerEstimate:
+    """Return a broker that tells its deliveries, with output to spare: 0.1 ms, and 50 microseconds for each."""
+    return BrokerEstimate(
+        input_rate=rate,
+        subscriptions=subscriptions,
+        delay=DelayModel(0.00005, 0.0001),
+        output_bytes_s=0.0,
+        output_bytes_s_max=1e9,
+        deliveries_s=deliveries_s,
+    )
+
+
 def federation(groups: list[GroupTraffic] | None = None) -> WhatIf:
     estimates = {name: estimate() for name in ("A", "B", "C")}
     if groups is None:
@@ -73,6 +85,43 @@ def test_moving_takes_from_one_what_it_gives_to_the_other() -> None:
     found = federation().moves("A", "B", "stocks/#", "symbol = 'A1'")
     assert after(found) == pytest.approx({"A": 0.15, "B": 0.45, "C": 0.3}, abs=0.06)
     assert {each.gateway: each.subscriptions for each in found.outlooks} == {"A": 50, "B": 150, "C": 100}
+
+
+def test_with_deliveries_moving_takes_along_what_subscribers_are_given() -> None:
+    groups = [
+        group("A", "volume > 10", 10, rate=50.0),
+        group("A", "volume < 3", 50, rate=10.0),
+        group("B", "volume > 1"),
+    ]
+    what_if = WhatIf({"A": counting(), "B": counting()}, groups, {})
+    found = after(what_if.moves("A", "B", "stocks/#", "volume > 10"))
+    # Ten subscribers are given 50 a second each: 500 deliveries of 50 microseconds go, however few they are; and the
+    # 50 publications that nobody else at A wants. B gets these already, by the wider of its own.
+    assert found == pytest.approx({"A": 0.5 * 0.05 + 50 * 0.0001, "B": 1.5 * 0.05 + 100 * 0.0001})
+
+
+def test_with_deliveries_growth_raises_both_parts_of_the_cost_in_proportion() -> None:
+    found = after(WhatIf({"A": counting()}, [], {}).grows(100))
+    assert found == pytest.approx({"A": 2 * (0.05 + 0.01)})
+
+
+def test_with_deliveries_what_a_broker_leaves_behind_is_shared_though_no_group_tells_of_it() -> None:
+    found = after(WhatIf({name: counting() for name in "ABC"}, [], dict.fromkeys("ABC", 100)).fails("A"))
+    assert found == pytest.approx({"B": 0.05 * 1.5 + 0.01, "C": 0.05 * 1.5 + 0.01})
+
+
+def test_groups_are_corrected_to_the_deliveries_that_were_counted_within_bounds() -> None:
+    groups = [group("A", "volume > 10", 10, rate=25.0)]
+    found = after(WhatIf({"A": counting(deliveries_s=500.0), "B": counting()}, groups, {}).moves("A", "B"))
+    assert found["A"] == pytest.approx(0.0 + (100 - 25) * 0.0001)  # twice what the group tells: all of it goes
+
+
+def test_a_new_broker_is_like_those_that_tell_deliveries_if_some_do() -> None:
+    groups = [group("A", f"symbol = 'A{number}'", 10, rate=10.0) for number in range(10)]
+    what_if = WhatIf({"A": counting(), "B": estimate(bytes_s=0.0, rate=1.0)}, groups, {})
+    found = after(what_if.adds(1.0))
+    assert found[NEW] == pytest.approx(found["A"], abs=0.02)
+    assert found[NEW] == pytest.approx(0.03, abs=0.01)
 
 
 def test_a_new_broker_takes_load_from_the_fullest() -> None:

@@ -9,14 +9,18 @@ from msgspec.structs import replace
 
 from mqloom.agents.averages import mean_load
 from mqloom.agents.settings import BalanceSettings
-from mqloom.core.estimators import BrokerEstimate, DelayBuckets, DelayModel, estimate_of, informed
+from mqloom.core.estimators import (
+    LEARNT_FROM_MIN,
+    BrokerEstimate,
+    DelayBuckets,
+    DelayModel,
+    estimate_of,
+    informed,
+)
 from mqloom.core.load import METRICS, Load, Metric, difference
 
 RECENT_WINDOWS: Final = 3
 """Windows of the meters whose mean an estimate starts from."""
-
-LEARNT_FROM_MIN: Final = 10
-"""Publications in a window from which it is learnt what a delivery costs: what fewer cost is chance."""
 
 CHANGE_MAX: Final = 20
 CHANGE_SHARE_MAX: Final = 0.1

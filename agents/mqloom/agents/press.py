@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mqloom.core.covering_index import CoveringIndex
+from mqloom.core.estimators import correction_of
 from mqloom.core.ids import ClientId, SubscriptionKey
 from mqloom.core.poset import Poset
 from mqloom.core.subscription import Subscription
@@ -27,9 +28,6 @@ from mqloom.gateway.agent_interfaces import Sample
 from mqloom.gateway.offload_interfaces import Bits, Group, Profile
 
 WORD_BITS: Final = 64
-
-CALIBRATION: Final = (0.5, 3.0)
-"""By what factor sizes are corrected, at least and at most."""
 
 Wishes = Mapping[ClientId, Mapping[SubscriptionKey, Subscription]]
 
@@ -75,8 +73,8 @@ def calibrated(profile: Profile, output_bytes_s: float, deliveries_s: float | No
 
     The size of a publication is not what goes to a client: there are envelopes, and topics of the client's own. And a
     few samples make the whole look more or less than it is. Where clients get much else, each seems to take more along
-    than it does: then too few are moved, rather than too many; and CALIBRATION bounds it. The same goes for how many
-    deliveries there are, where they are counted.
+    than it does: then too few are moved, rather than too many; and `correction_of` bounds it. The same goes for how
+    many deliveries there are, where they are counted.
     """
     if not profile.samples:
         return profile
@@ -84,18 +82,12 @@ def calibrated(profile: Profile, output_bytes_s: float, deliveries_s: float | No
     gets = [group.subscribers * float(rate) for group, rate in zip(profile.groups, rates, strict=True)]
     sent = sum(rate * group.bytes_each for group, rate in zip(profile.groups, gets, strict=True))
     if deliveries_s:
-        profile = replace(profile, deliveries_factor=_factor(deliveries_s, sum(gets)))
+        profile = replace(profile, deliveries_factor=correction_of(deliveries_s, sum(gets)))
     if sent <= 0 or output_bytes_s <= 0:
         return profile
-    factor = _factor(output_bytes_s, sent)
+    factor = correction_of(output_bytes_s, sent)
     groups = [group._replace(bytes_each=group.bytes_each * factor) for group in profile.groups]
     return replace(profile, groups=groups)
-
-
-def _factor(measured: float, sampled: float) -> float:
-    """Return by what to correct what was sampled, so that it makes what was measured; within bounds."""
-    low, high = CALIBRATION
-    return min(high, max(low, measured / sampled)) if sampled > 0 else 1.0
 
 
 def pack(matched: NDArray[np.bool_]) -> Bits:

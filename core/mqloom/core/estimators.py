@@ -22,6 +22,10 @@ SPIKE_ABOVE: Final = 1.5
 SPIKE_BELOW: Final = 0.5
 SPIKES_MAX: Final = 2
 """So many in a row are ignored; one more is how things are now."""
+LEARNT_FROM_MIN: Final = 10
+"""Publications in a window from which it is learnt what a delivery costs: what fewer cost is chance."""
+CORRECTION: Final = (0.5, 3.0)
+"""By what factor that which was sampled is corrected to make what was measured, at least and at most."""
 OUTPUT_RATIO_MAX: Final = 10.0
 """A fuller output counts as so full: one that sends nothing at all is infinitely full, and cannot be reckoned with."""
 
@@ -136,6 +140,12 @@ def estimate_of(
         deliveries_s=load.deliveries_s,
         is_slope_known=is_slope_known,
     )
+
+
+def correction_of(measured: float, sampled: float) -> float:
+    """Return by what to correct what was sampled, so that all together make what was measured; within bounds."""
+    low, high = CORRECTION
+    return min(high, max(low, measured / sampled)) if sampled > 0 else 1.0
 
 
 def informed(remote: BrokerEstimate, local: BrokerEstimate) -> BrokerEstimate:

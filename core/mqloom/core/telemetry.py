@@ -16,7 +16,8 @@ from msgspec import Meta, Raw, Struct
 from mqloom.core.errors import TelemetryError
 from mqloom.core.ids import GatewayName, Number
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""2: deliveries in `load` and `service`."""
 
 BATCH_RECORDS_MAX: Final = 4_096
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -40,6 +41,8 @@ class LoadRecord(Struct, frozen=True, array_like=True, tag="load", gc=False):
     output_bytes_s_max: float
     subscriptions: int
     clients: int = 0
+    deliveries_s: float | None = None
+    """Publications a second given to its own clients, once for each of them; None: not counted, or not told yet."""
 
 
 class BrokerRecord(Struct, frozen=True, array_like=True, tag="broker", gc=False):
@@ -94,6 +97,8 @@ class ServiceRecord(Struct, frozen=True, array_like=True, tag="service", gc=Fals
     subscriptions: int
     service_s: float
     publications: int
+    deliveries: int | None = None
+    """How often these were given to clients of its own, once for each of them; None: not counted, or not told yet."""
 
 
 class MigrationRecord(Struct, frozen=True, array_like=True, tag="migration", gc=False):

@@ -62,11 +62,13 @@ class Recorder:
                 output_bytes_s_max=load.output_bytes_s_max,
                 subscriptions=load.subscriptions,
                 clients=clients,
+                deliveries_s=load.deliveries_s,
             )
         ]
         publications = round(load.input_rate * window_s)
         if publications:
-            records.append(ServiceRecord(at, load.subscriptions, load.delay_s, publications))
+            deliveries = None if load.deliveries_s is None else round(load.deliveries_s * window_s)
+            records.append(ServiceRecord(at, load.subscriptions, load.delay_s, publications, deliveries))
         return records
 
     def traffic(self, tallied: Tallied, window_s: float, at: float) -> list[Record]:

@@ -63,8 +63,9 @@ def window(gateway: int, at: float, randomness: random.Random) -> list[Record]:
             output_bytes_s_max=1.25e8,
             subscriptions=5_000,
             clients=500,
+            deliveries_s=5e4 * output,
         ),
-        ServiceRecord(at, 5_000, 1e-4 * service, round(1e5 * rate)),
+        ServiceRecord(at, 5_000, 1e-4 * service, round(1e5 * rate), round(5e5 * output)),
     ]
     for link in range(LINKS):
         peer = GatewayId(f"gateway-{gateway + link + 1}")

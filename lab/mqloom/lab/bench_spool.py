@@ -83,7 +83,19 @@ def write_telemetry(folder: Path, rows: int, tell: Callable[[int], None], *, gat
 def _records(gateway: str, randomness: random.Random) -> Iterator[Record]:
     capacity = 1e6
     yield LoadRecord(
-        _AT, WINDOW_S, _LOADS[0], 0.002, _LOADS[1], _LOADS[2], 0.4, 800.0, 3e5, capacity, randomness.randrange(500), 50
+        at=_AT,
+        window_s=WINDOW_S,
+        input_ratio=_LOADS[0],
+        delay_s=0.002,
+        output_ratio=_LOADS[1],
+        cpu_ratio=_LOADS[2],
+        memory_ratio=0.4,
+        input_rate=800.0,
+        output_bytes_s=3e5,
+        output_bytes_s_max=capacity,
+        subscriptions=randomness.randrange(500),
+        clients=50,
+        deliveries_s=1.5e3,
     )
     for name in ("clients/connected", "messages/received", "messages/sent", "bytes/received", "bytes/sent"):
         for average in ("", "/1min", "/5min"):
@@ -97,7 +109,7 @@ def _records(gateway: str, randomness: random.Random) -> Iterator[Record]:
         where = f"symbol = 'S{group % 7}' AND volume > {1_000 * group}"
         yield GroupRecord(_AT, WINDOW_S, "stocks/#", where, 1 + group % 5, randomness.randrange(500), 50_000)
     for subscriptions in (100, 200, 300, 400):
-        yield ServiceRecord(_AT, subscriptions, 1e-4 + 1e-6 * subscriptions, 200)
+        yield ServiceRecord(_AT, subscriptions, 1e-4 + 1e-6 * subscriptions, 200, 2 * subscriptions)
     yield RefusalRecord(_AT, "publications_dropped", "no room", randomness.randrange(3))
     if randomness.random() < 0.1:
         partner = GatewayId("broker-00")

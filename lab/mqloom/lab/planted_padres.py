@@ -108,6 +108,7 @@ def _load(load: Load, window_s: float, at: float, clients: int) -> list[Record]:
             output_bytes_s_max=float(load.output_bytes_s_max),
             subscriptions=load.subscriptions,
             clients=clients,
+            deliveries_s=load.deliveries_s,
         ),
         ServiceRecord(at, load.subscriptions, load.delay_s, round(load.input_rate * window_s)),
     ]

@@ -29,6 +29,8 @@ LASTING: Final = 0.8
 BASE_S: Final = 0.0004
 SLOPE_S: Final = 0.000002
 """What a publication costs, and in addition for each subscription."""
+WANTED: Final = 0.05
+"""The share of publications that a subscription wants: so many deliveries each costs, for each subscription."""
 BYTES_S_MAX: Final = 1_000_000.0
 MEMORY_BESIDE: Final = 0.15
 MEMORY_EACH: Final = 0.0002
@@ -176,10 +178,13 @@ def _records(plan: Weeks, name: GatewayId, broker: _Broker, found: Series) -> li
                 output_bytes_s_max=BYTES_S_MAX,
                 subscriptions=int(subscriptions[place]),
                 clients=int(subscriptions[place]) // 2,
+                deliveries_s=WANTED * float(rate[place] * subscriptions[place]),
             )
         )
         publications = round(float(rate[place]) * WINDOW_S)
-        records.append(ServiceRecord(at, int(subscriptions[place]), float(seen_s[place]), publications))
+        number = int(subscriptions[place])
+        given = round(WANTED * number * publications)
+        records.append(ServiceRecord(at, number, float(seen_s[place]), publications, given))
         if not at % TRAFFIC_S:
             records += _traffic(plan, name, broker, at, float(rate[place]), float(output[place]))
     return records

@@ -47,8 +47,11 @@ def told(name: GatewayId, window: int, subscribers: int, rate: float) -> list[Re
             output_bytes_s=sent,
             output_bytes_s_max=BYTES_S[name],
             subscriptions=subscribers + window % 3,
+            deliveries_s=sent / MESSAGE_BYTES,
         ),
-        ServiceRecord(at, subscribers + window % 3, delay, round(rate * WINDOW_S)),
+        ServiceRecord(
+            at, subscribers + window % 3, delay, round(rate * WINDOW_S), round(sent / MESSAGE_BYTES * WINDOW_S)
+        ),
     ]
     records += [LinkRecord(at, WINDOW_S, peer, "primary", True, 0, 0, 0) for peer in PEERS[name]]
     count = round(rate * WINDOW_S)

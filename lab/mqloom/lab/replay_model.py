@@ -30,6 +30,8 @@ PUBLICATIONS_MAX: Final = 500_000
 EDGES_MAX: Final = 32
 """More than the model has."""
 DELAY_S_MIN: Final = 1e-7
+TOLD_LEAST: Final = 0.8
+"""The share of the deliveries that groups make up from which on it is not worth a word that some are missing."""
 
 
 class RecordedWorkload:
@@ -118,6 +120,10 @@ def replay_of(recording: Recording) -> Replay:
     thinned = max(1.0, total / PUBLICATIONS_MAX)
     if thinned > 1:
         notes.append(f"each publication stands for {thinned:.1f}")
+    told, counted = _deliveries([recording.gateways[edge] for edge in edges])
+    if told < TOLD_LEAST * counted:
+        share = f"{told / counted:.0%} of the deliveries that were counted"
+        notes.append(f"the groups that were told of make up {share}: `groups_max` of [telemetry] would tell of more")
     setup = _setup(recording, clusters, len(stays), steps, thinned)
     workload = RecordedWorkload(setup, kinds, stays, _Rest(unwanted, steps.step_s, thinned))
     return Replay(setup, workload, tuple(notes))
@@ -187,6 +193,12 @@ def _subscribers(recorded: Recorded) -> int:
     return sum(record.subscribers for record in last)
 
 
+def _deliveries(edges: Sequence[Recorded]) -> tuple[int, float]:
+    """Return how many deliveries groups make up, and how many were counted; of older recordings that is none."""
+    told = sum(deliveries(records) for each in edges for records in each.groups.values())
+    return told, sum((load.deliveries_s or 0.0) * load.window_s for each in edges for load in each.loads)
+
+
 def _unwanted(
     recording: Recording,
     clusters: dict[GatewayId, tuple[GatewayId, ...]],
@@ -218,7 +230,7 @@ def _setup(
     names = [*clusters, *(edge for each in clusters.values() for edge in each)]
     edges = [recording.gateways[edge] for each in clusters.values() for edge in each]
     sent = sum(load.output_bytes_s * load.window_s for each in edges for load in each.loads)
-    copies = sum(deliveries(records) for each in edges for records in each.groups.values())
+    copies, _ = _deliveries(edges)
     law = law_of([recording.gateways[name] for name in names])
     thin_law = DelayLaw(law.base_s * thinned, law.slope_s * thinned)
     return Setup(

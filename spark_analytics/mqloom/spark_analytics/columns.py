@@ -85,7 +85,7 @@ def _columns(record: type[msgspec.Struct]) -> tuple[Column, ...]:
 
 
 def _type(field: msgspec.structs.FieldInfo) -> ColumnType:
-    match inspect.type_info(field.type):
+    match _present(inspect.type_info(field.type)):
         case inspect.StrType() | inspect.LiteralType():
             return "string"
         case inspect.IntType():
@@ -95,6 +95,13 @@ def _type(field: msgspec.structs.FieldInfo) -> ColumnType:
         case inspect.BoolType():
             return "boolean"
     raise AssertionError(f"no type of column for {field.name}: {field.type}")
+
+
+def _present(found: inspect.Type) -> inspect.Type:
+    """Return the type of a field that may be None without that: columns may be null anyway."""
+    if isinstance(found, inspect.UnionType):
+        [found] = [each for each in found.types if not isinstance(each, inspect.NoneType)]
+    return found
 
 
 _OWN: Final = {kind: _columns(record) for kind, record in KINDS.items()} | {MISSING: MISSING_COLUMNS}

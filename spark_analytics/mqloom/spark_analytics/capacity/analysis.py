@@ -16,7 +16,7 @@ from mqloom.core.errors import LocalError
 from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.subscription import Subscription
 from mqloom.spark_analytics.capacity import balancing, overlay, service, utilisation
-from mqloom.spark_analytics.capacity.estimates import busy_estimates
+from mqloom.spark_analytics.capacity.estimates import busy_estimates, counting_of
 from mqloom.spark_analytics.capacity.forecast import Forecast, forecasts_of
 from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns
 from mqloom.spark_analytics.capacity.groups import GroupTraffic, group_traffic, groups_of
@@ -115,10 +115,13 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     finally:
         frame.unpersist()
     tell(0.6, "service times")
-    models = service.models_of(columns(service.service_points(service.samples_of(telemetry["service"]))))
+    counting = counting_of(used)
+    samples = service.samples_of(telemetry["service"], counting)
+    models = service.models_of(columns(service.service_points(samples)))
     silent = [broker for broker in clients if broker not in models]
     if silent:
-        models |= service.models_of(columns(service.service_points(service.load_samples(load, silent))))
+        samples = service.load_samples(load, silent, counting)
+        models |= service.models_of(columns(service.service_points(samples)))
     estimates = busy_estimates(over_time, used, models)
     tell(0.7, "groups of subscribers")
     groups = groups_of(columns(group_traffic(telemetry["group"])))
@@ -161,7 +164,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         sessions=shown,
         balancing=balanced,
         families=families_of(groups),
-        redundancy=redundancy_of(groups, estimates),
+        redundancy=redundancy_of(groups, estimates, {name: each.matching_each_s for name, each in models.items()}),
         clusters=clusters_of(len(estimates), end_at - start_at, rates, links, subscriptions),
         refusals=columns(refusals(telemetry["refusal"])),
     )

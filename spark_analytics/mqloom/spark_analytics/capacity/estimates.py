@@ -1,14 +1,16 @@
 """What each broker is like at its busy hours, in the terms of the load agents' estimators.
 
 The busy level is what a broker's buckets of the last week reach in the busiest twentieth of them: an answer about an
-average hour would be no answer about capacity.
+average hour would be no answer about capacity. Work is told by deliveries where a gateway counts them now, as it is for
+the agents; and as they do it in a session (`OwnLoad.taught`), a broker that has had about one amount of work takes from
+another what a delivery costs.
 """
 
 from typing import Final
 
 import numpy as np
 
-from mqloom.core.estimators import BrokerEstimate, DelayModel, estimate_of
+from mqloom.core.estimators import BrokerEstimate, DelayModel, estimate_of, informed
 from mqloom.core.load import Load
 from mqloom.spark_analytics.capacity.frames import Columns, split
 from mqloom.spark_analytics.capacity.service import ServiceModel
@@ -24,13 +26,33 @@ def busy_estimates(
 ) -> dict[str, BrokerEstimate]:
     """Return an estimate for each broker, from collected `utilisation_over_time` and `utilisation`."""
     memory = dict(zip(map(str, utilisation["gateway"]), _memory_each(utilisation), strict=True))
+    counting = counting_of(utilisation)
     found = {}
     for gateway, series in split(over_time, "gateway").items():
-        load = _busy_load(series)
+        load = _busy_load(series, counts_deliveries=gateway in counting)
         model = models.get(gateway)
         delay = model.delay if model is not None else DelayModel(0.0, load.delay_s)
-        found[gateway] = estimate_of(load, delay, memory.get(gateway, 0.0))
-    return found
+        is_known = model is not None and not model.is_proportional
+        found[gateway] = estimate_of(load, delay, memory.get(gateway, 0.0), is_slope_known=is_known)
+    return _taught(found, models)
+
+
+def counting_of(utilisation: Columns) -> set[str]:
+    """Return the brokers that told their deliveries in their last window."""
+    rows = zip(utilisation["gateway"], utilisation["counts_deliveries"], strict=True)
+    return {str(gateway) for gateway, counts in rows if counts}
+
+
+def _taught(found: dict[str, BrokerEstimate], models: dict[str, ServiceModel]) -> dict[str, BrokerEstimate]:
+    """Return the estimates with what a delivery costs from whoever has seen most, where a broker cannot know it."""
+    knowing = [name for name, each in found.items() if each.deliveries_s is not None and each.is_slope_known]
+    if not knowing:
+        return found
+    teacher = found[max(knowing, key=lambda name: (models[name].samples, name))]
+    return {
+        name: each if each.deliveries_s is None or each.is_slope_known else informed(each, teacher)
+        for name, each in found.items()
+    }
 
 
 def _memory_each(utilisation: Columns) -> list[float]:
@@ -40,12 +62,12 @@ def _memory_each(utilisation: Columns) -> list[float]:
     ]
 
 
-def _busy_load(series: Columns) -> Load:
+def _busy_load(series: Columns, *, counts_deliveries: bool) -> Load:
     times = series["bucket_at"].astype(np.float64)
     recent = times >= times.max() - RECENT_S
 
     def busy(name: str) -> float:
-        return float(np.quantile(series[name][recent].astype(np.float64), BUSY))
+        return float(np.nanquantile(series[name][recent].astype(np.float64), BUSY))
 
     last = int(np.argmax(times))
     rate, input_ratio = busy("input_rate"), busy("input_mean")
@@ -60,4 +82,5 @@ def _busy_load(series: Columns) -> Load:
         subscriptions=round(float(series["subscriptions"][last])),
         cpu_ratio=busy("cpu_mean"),
         memory_ratio=busy("memory_mean"),
+        deliveries_s=busy("deliveries_s") if counts_deliveries else None,
     )

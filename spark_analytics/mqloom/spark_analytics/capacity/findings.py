@@ -262,7 +262,7 @@ def _forwards(analysis: Analysis) -> Iterator[CapacityFinding]:
 def _redundancy(analysis: Analysis) -> Iterator[CapacityFinding]:
     for each in analysis.redundancy:
         model = analysis.models.get(each.gateway)
-        is_known = model is not None and not model.is_proportional
+        is_known = model is not None and (model.is_by_deliveries or not model.is_proportional)
         if is_known and each.saved_ratio >= SAVED_LEAST and each.input_ratio >= SAVING_FROM:
             yield CapacityFinding(
                 kind="redundancy",

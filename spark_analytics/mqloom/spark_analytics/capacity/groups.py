@@ -32,6 +32,18 @@ class GroupTraffic:
     bytes_s_each: float
     """What goes to each of its subscribers."""
     subscription: Subscription
+    correction: float = 1.0
+    """By what its rate is to be corrected to make the deliveries that were counted."""
+
+    @property
+    def deliveries_s_each(self) -> float:
+        """Publications a second that each of its subscribers is given."""
+        return self.rate * self.correction
+
+    @property
+    def deliveries_s(self) -> float:
+        """Publications a second that they are given, once for each of them."""
+        return self.deliveries_s_each * self.subscribers
 
     @property
     def bytes_s(self) -> float:

@@ -109,10 +109,13 @@ def _poset(members: Iterable[Subscription]) -> Poset[Subscription]:
     return poset
 
 
-def redundancy_of(groups: Iterable[GroupTraffic], estimates: Mapping[str, BrokerEstimate]) -> list[Redundancy]:
+def redundancy_of(
+    groups: Iterable[GroupTraffic], estimates: Mapping[str, BrokerEstimate], matching: Mapping[str, float]
+) -> list[Redundancy]:
     """Return what each broker would save if what others cover were aggregated, those that save most first.
 
     All go on getting what they want: the engine matches fewer subscriptions, and each publication takes less time.
+    `matching` is what one costs each broker in a publication, whether or not it is for its client, in seconds.
     """
     found = []
     for gateway, local in sorted(by_gateway(groups).items()):
@@ -123,7 +126,7 @@ def redundancy_of(groups: Iterable[GroupTraffic], estimates: Mapping[str, Broker
         total = sum(group.subscribers for group in local)
         needed = len(_poset(members).covering_set())
         # The model knows all subscriptions, telemetry of groups perhaps not: the difference is what counts.
-        less = estimate.after(subscriptions=needed - total)
+        delay_s = max(0.0, estimate.delay_s - matching.get(gateway, 0.0) * (total - needed))
         found.append(
             Redundancy(
                 gateway,
@@ -131,9 +134,9 @@ def redundancy_of(groups: Iterable[GroupTraffic], estimates: Mapping[str, Broker
                 total,
                 needed,
                 estimate.delay_s,
-                less.delay_s,
+                delay_s,
                 estimate.input_ratio,
-                less.input_ratio,
+                estimate.input_rate * delay_s,
             )
         )
     return sorted(found, key=lambda each: (-each.saved_ratio, -each.share, each.gateway))

@@ -1,19 +1,21 @@
-"""What a publication costs each broker, as a function of its subscriptions, and how many more it can hold.
+"""What a publication costs each broker as its work grows, and how many more subscriptions it can hold.
 
-The model is that of the load agents (paper 000, equation 9): a line, seconds for each subscription and seconds with
-none. They learn it from their last ten buckets, to follow changes; here all that was recorded counts, with outliers
-weighing less. Spark puts samples into buckets by the number of subscriptions, and the line is fitted to their medians.
+The model is that of the load agents (paper 000, equation 9): a line, seconds for each of what work is and seconds with
+none. Work is what it is for them (`mqloom.core.load.work_of`): deliveries for each publication where a gateway tells
+these, else subscriptions. They learn it from their last ten buckets, to follow changes; here all that was recorded
+counts, with outliers weighing less. Spark puts samples into buckets of work, and the line is fitted to their medians.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from mqloom.core.estimators import BUCKET_WIDTH, BrokerEstimate, DelayModel
+from mqloom.core.estimators import BUCKET_WIDTH, LEARNT_FROM_MIN, BrokerEstimate, DelayModel
 from mqloom.spark_analytics.capacity.frames import Columns, split
 from mqloom.spark_analytics.capacity.thresholds import FULL, RESOURCES
 from mqloom.spark_analytics.capacity.trend import Floats
@@ -21,12 +23,21 @@ from mqloom.spark_analytics.capacity.trend import Floats
 PLACES: Final = 60
 """Buckets of one broker at most."""
 
+DELIVERIES_WIDTH: Final = 0.1
+"""How wide a bucket of deliveries for each publication is at least; of subscriptions, it is as for the agents."""
+
+SURE: Final = 4.0
+"""A slope that is so many times its own spread counts, however little work has varied; as growth does in forecasts."""
+
+MATCHING_SURE: Final = 2.0
+"""The same for what a subscription costs beside deliveries."""
+
 ROOM_MAX: Final = 10_000_000
 """More subscriptions are not counted."""
 
 SCHEMA: Final = (
     "gateway string, slope_s double, base_s double, slope_spread_s double, is_proportional boolean, samples long, "
-    "subscriptions_least double, subscriptions_most double"
+    "work_least double, work_most double, is_by_deliveries boolean, matching_each_s double"
 )
 
 
@@ -39,20 +50,24 @@ class ServiceModel:
     base_s: float
     slope_spread_s: float
     is_proportional: bool
-    """Whether all was seen with about the same number: then the delay counts as proportional to it."""
+    """Whether all was seen with about the same work: then the delay counts as proportional to it."""
     samples: int
-    subscriptions: Floats
+    work: Floats
     service_s: Floats
+    is_by_deliveries: bool = False
+    """Whether work is deliveries for each publication, and not subscriptions."""
+    matching_each_s: float = 0.0
+    """What one more subscription costs if there are no more deliveries for it."""
 
     @property
-    def subscriptions_least(self) -> float:
-        """With how few it was seen."""
-        return float(self.subscriptions.min())
+    def work_least(self) -> float:
+        """With how little it was seen."""
+        return float(self.work.min())
 
     @property
-    def subscriptions_most(self) -> float:
-        """With how many it was seen."""
-        return float(self.subscriptions.max())
+    def work_most(self) -> float:
+        """With how much it was seen."""
+        return float(self.work.max())
 
     @property
     def delay(self) -> DelayModel:
@@ -71,33 +86,59 @@ class Headroom:
     utilisation: float
 
 
-def samples_of(service: DataFrame) -> DataFrame:
-    """Return what publications have cost, sample by sample."""
-    return service.where("publications > 0 AND service_s > 0").select("gateway", "subscriptions", "service_s")
+def samples_of(service: DataFrame, counting: Collection[str]) -> DataFrame:
+    """Return what publications have cost, sample by sample; `counting` are the brokers that tell their deliveries."""
+    found = service.where("publications > 0 AND service_s > 0")
+    each = f.col("deliveries") / f.col("publications")
+    return _samples(found, counting, f.col("publications"), each, f.col("service_s"))
 
 
-def load_samples(load: DataFrame, gateways: Collection[str]) -> DataFrame:
+def load_samples(load: DataFrame, gateways: Collection[str], counting: Collection[str]) -> DataFrame:
     """Return the same of brokers that told no samples: the matching delay in their load records."""
-    chosen = load.where(f.col("gateway").isin(list(gateways))).where("input_rate > 0 AND delay_s > 0")
-    return chosen.select("gateway", "subscriptions", f.col("delay_s").alias("service_s"))
+    found = load.where(f.col("gateway").isin(list(gateways))).where("input_rate > 0 AND delay_s > 0")
+    publications = f.col("input_rate") * f.col("window_s")
+    return _samples(found, counting, publications, f.col("deliveries_s") / f.col("input_rate"), f.col("delay_s"))
+
+
+def _samples(
+    frame: DataFrame, counting: Collection[str], publications: Column, deliveries_each: Column, service_s: Column
+) -> DataFrame:
+    """Return gateway, work, subscriptions and service time of what the load agents would learn from."""
+    counts = f.col("gateway").isin(list(counting))
+    learnt = ~counts | (publications >= LEARNT_FROM_MIN) & deliveries_each.isNotNull()
+    work = f.when(counts, deliveries_each).otherwise(f.col("subscriptions").cast("double"))
+    return frame.where(learnt).select(
+        "gateway",
+        counts.alias("is_by_deliveries"),
+        work.alias("work"),
+        f.col("subscriptions").cast("double").alias("subscriptions"),
+        service_s.alias("service_s"),
+    )
 
 
 def service_points(samples: DataFrame) -> DataFrame:
-    """Return buckets: broker, subscriptions, median service time, and number of samples."""
+    """Return buckets: broker, work, median service time, number of samples, and how these go with subscriptions.
+
+    `squares`, `products` and `rest` are the sums of squares of a regression of service time by subscriptions within a
+    bucket, where work is about the same.
+    """
+    width = f.when(f.first("is_by_deliveries"), DELIVERIES_WIDTH).otherwise(BUCKET_WIDTH)
     ranges = samples.groupBy("gateway").agg(
-        f.min("subscriptions").alias("least"),
-        f.greatest(
-            f.lit(BUCKET_WIDTH), f.ceil((f.max("subscriptions") - f.min("subscriptions")) / f.lit(PLACES))
-        ).alias("width"),
+        f.min("work").alias("least"),
+        f.greatest(width, (f.max("work") - f.min("work")) / f.lit(PLACES)).alias("width"),
     )
-    place = f.floor((f.col("subscriptions") - f.col("least")) / f.col("width")).alias("place")
+    place = f.floor((f.col("work") - f.col("least")) / f.col("width")).alias("place")
     return (
         samples.join(f.broadcast(ranges), "gateway")
         .groupBy("gateway", place)
         .agg(
-            f.avg("subscriptions").alias("subscriptions"),
+            f.avg("work").alias("work"),
             f.percentile_approx("service_s", 0.5).alias("service_s"),
             f.count("*").alias("samples"),
+            f.first("is_by_deliveries").alias("is_by_deliveries"),
+            f.regr_sxx("service_s", "subscriptions").alias("squares"),
+            f.regr_sxy("service_s", "subscriptions").alias("products"),
+            f.regr_syy("service_s", "subscriptions").alias("rest"),
         )
         .orderBy("gateway", "place")
     )
@@ -109,22 +150,41 @@ def models_of(points: Columns) -> dict[str, ServiceModel]:
 
 
 def _line(gateway: str, points: Columns) -> ServiceModel:
-    subscriptions = points["subscriptions"].astype(np.float64)
+    work = points["work"].astype(np.float64)
     service_s = points["service_s"].astype(np.float64)
     samples = points["samples"].astype(np.float64)
+    is_by_deliveries = bool(points["is_by_deliveries"][0])
     total = int(samples.sum())
-    if np.ptp(subscriptions) < BUCKET_WIDTH:  # one bucket, in effect: see `DelayBuckets.model`
-        mean_s, number = (float(np.average(each, weights=samples)) for each in (service_s, subscriptions))
-        slope_s = mean_s / number if number else 0.0
-        base_s = mean_s - slope_s * number
-        return ServiceModel(gateway, slope_s, base_s, slope_s, True, total, subscriptions, service_s)
     weights = np.sqrt(samples)  # many samples of one count are not independent of each other
-    slope_s, base_s, spread_s = _robust_line(subscriptions, service_s, weights)
-    if len(subscriptions) < 3:  # two points lie on any line
+    slope_s = base_s = spread_s = 0.0
+    if len(work) > 1:
+        slope_s, base_s, spread_s = _robust_line(work, service_s, weights)
+    if len(work) < 3:  # two points lie on any line
         spread_s = abs(slope_s)
-    if slope_s < 0:  # noise: no engine matches faster for having more to match
+    is_known = np.ptp(work) >= BUCKET_WIDTH or (is_by_deliveries and slope_s > SURE * spread_s)
+    if not is_known:  # one bucket, in effect: see `DelayBuckets.model`
+        mean_s, number = (float(np.average(each, weights=samples)) for each in (service_s, work))
+        slope_s = spread_s = mean_s / number if number else 0.0
+        base_s = mean_s - slope_s * number
+    elif slope_s < 0:  # noise: no engine matches faster for having more to match
         slope_s, base_s = 0.0, float(np.average(service_s, weights=weights))
-    return ServiceModel(gateway, slope_s, base_s, spread_s, False, total, subscriptions, service_s)
+    matching_s = _matching_each(points, total) if is_by_deliveries else slope_s
+    return ServiceModel(
+        gateway, slope_s, base_s, spread_s, not is_known, total, work, service_s, is_by_deliveries, matching_s
+    )
+
+
+def _matching_each(points: Columns, samples: int) -> float:
+    """Return what a subscription costs where work is the same: the slope within buckets, if it stands out of noise."""
+    squares, products, rest = (
+        float(np.nansum(points[name].astype(np.float64))) for name in ("squares", "products", "rest")
+    )
+    freedom = samples - len(points["samples"]) - 1
+    if squares <= 0 or freedom < 1:
+        return 0.0
+    slope_s = products / squares
+    spread_s = math.sqrt(max(0.0, rest - slope_s * products) / freedom / squares)
+    return slope_s if slope_s > MATCHING_SURE * spread_s else 0.0
 
 
 def _robust_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, float]:
@@ -150,17 +210,18 @@ def _robust_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, f
 def headroom_of(estimates: dict[str, BrokerEstimate], full: float = FULL) -> list[Headroom]:
     """Return for each broker how many more subscriptions of its usual kind it can hold until a resource is full.
 
-    Publications come in as before, and a new subscription takes as much output as the mean one: by the estimators
-    that the load agents use.
+    Publications come in as before, and a new subscription takes as much output, and as many deliveries, as the mean
+    one: by the estimators that the load agents use.
     """
     return [_headroom(gateway, estimate, full) for gateway, estimate in sorted(estimates.items())]
 
 
 def _headroom(gateway: str, estimate: BrokerEstimate, full: float) -> Headroom:
-    bytes_each = estimate.output_bytes_s / estimate.subscriptions if estimate.subscriptions else 0.0
+    share = 1 / estimate.subscriptions if estimate.subscriptions else 0.0
+    bytes_s, deliveries_s = share * estimate.output_bytes_s, share * (estimate.deliveries_s or 0.0)
 
     def after(number: int) -> BrokerEstimate:
-        return estimate.after(subscriptions=number, bytes_s=number * bytes_each)
+        return estimate.after(subscriptions=number, bytes_s=number * bytes_s, deliveries_s=number * deliveries_s)
 
     low, high = 0, 1
     while high < ROOM_MAX and after(high).utilisation <= full:

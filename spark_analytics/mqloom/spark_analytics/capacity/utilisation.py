@@ -77,6 +77,7 @@ def utilisation(load: DataFrame) -> DataFrame:
         f.max("output_bytes_s_max").alias("output_bytes_s_max"),
         f.max_by("subscriptions", "at").alias("subscriptions"),
         f.max("clients").alias("clients_max"),
+        f.max_by(f.col("deliveries_s").isNotNull(), "at").alias("counts_deliveries"),
         f.regr_slope("memory_ratio", "subscriptions").alias("memory_each"),
         f.regr_r2("memory_ratio", "subscriptions").alias("memory_fit"),
     ]
@@ -96,6 +97,7 @@ def utilisation_over_time(load: DataFrame, bucket_s: int) -> DataFrame:
         f.avg("output_bytes_s").alias("output_bytes_s"),
         f.max("output_bytes_s_max").alias("output_bytes_s_max"),
         f.avg("subscriptions").alias("subscriptions"),
+        f.avg("deliveries_s").alias("deliveries_s"),
         f.max("clients").alias("clients"),
     ]
     summed = with_utilisation(load).groupBy("gateway", bucket).agg(*others, *means, *_percentiles())

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mqloom.core.covering_index import CoveringIndex
-from mqloom.core.estimators import BrokerEstimate, DelayModel
+from mqloom.core.estimators import BrokerEstimate, DelayModel, correction_of
 from mqloom.core.subscription import Subscription
 from mqloom.spark_analytics.capacity.groups import GroupTraffic, by_gateway, index_of
 from mqloom.spark_analytics.capacity.service import fullest
 from mqloom.spark_analytics.capacity.thresholds import FULL
-
-CALIBRATION: Final = (0.5, 3.0)
-"""By what factor the groups' traffic is corrected to make what was measured, as the load agents do it."""
 
 PORTIONS: Final = 10
 """In how many portions a group is given away: all of a large one need not go to the same broker."""
@@ -92,7 +89,12 @@ class _Place:
     def take(self, group: GroupTraffic, number: int) -> None:
         rate = 0.0 if self.receives(group.subscription) else group.rate
         self.came.add(group.subscription)
-        self.estimate = self.estimate.after(rate=rate, subscriptions=number, bytes_s=number * group.bytes_s_each)
+        self.estimate = self.estimate.after(
+            rate=rate,
+            subscriptions=number,
+            bytes_s=number * group.bytes_s_each,
+            deliveries_s=number * group.deliveries_s_each,
+        )
 
 
 class WhatIf:
@@ -143,7 +145,11 @@ class WhatIf:
         places = self._places()
         for place in places.values():
             each = place.estimate
-            place.estimate = each.after(rate=share * each.input_rate, bytes_s=share * each.output_bytes_s)
+            place.estimate = each.after(
+                rate=share * each.input_rate,
+                bytes_s=share * each.output_bytes_s,
+                deliveries_s=share * (each.deliveries_s or 0.0),
+            )
         name = f"{percent:+g}% publications"
         return self._scenario(name, f"{percent:g}% more publications, everywhere alike", places)
 
@@ -203,23 +209,34 @@ class WhatIf:
         groups = self._groups[broker]
         number = self._clients.get(broker, 0) - sum(group.subscribers for group in groups)
         bytes_s = max(0.0, lost.output_bytes_s - sum(group.bytes_s for group in groups))
+        deliveries_s = max(0.0, (lost.deliveries_s or 0.0) - sum(group.deliveries_s for group in groups))
         for portion in range(PORTIONS if places else 0):
             count = max(0, number) // PORTIONS + (portion < max(0, number) % PORTIONS)
             place = self._emptiest(places)
-            place.estimate = place.estimate.after(subscriptions=count, bytes_s=bytes_s / PORTIONS)
+            place.estimate = place.estimate.after(
+                subscriptions=count, bytes_s=bytes_s / PORTIONS, deliveries_s=deliveries_s / PORTIONS
+            )
 
     def _leave(self, place: _Place, group: GroupTraffic, number: int) -> None:
         """Take subscribers away; publications that nobody else there wants stop with the last, in proportion before."""
         covering = place.index.find_covering(group.subscription)
         alone = covering is None or covering == group.subscription
         rate = group.rate * number / group.subscribers if alone else 0.0
-        place.estimate = place.estimate.after(rate=-rate, subscriptions=-number, bytes_s=-number * group.bytes_s_each)
+        place.estimate = place.estimate.after(
+            rate=-rate,
+            subscriptions=-number,
+            bytes_s=-number * group.bytes_s_each,
+            deliveries_s=-number * group.deliveries_s_each,
+        )
 
     def _newcomer(self, strength: float) -> BrokerEstimate:
         known = [self._estimates[broker] for broker in self.members]
         count = len(known)
-        slope_s = sum(each.delay.slope_s for each in known) / count / strength
-        base_s = sum(each.delay.at(0) for each in known) / count / strength
+        # Lines over deliveries and lines over subscriptions have no mean: where some tell deliveries, theirs counts.
+        telling = [each for each in known if each.deliveries_s is not None]
+        lines = [each.delay for each in telling or known]
+        slope_s = sum(line.slope_s for line in lines) / len(lines) / strength
+        base_s = sum(line.at(0) for line in lines) / len(lines) / strength
         return BrokerEstimate(
             input_rate=0.0,
             subscriptions=0,
@@ -228,6 +245,7 @@ class WhatIf:
             output_bytes_s_max=strength * sum(each.output_bytes_s_max for each in known) / count,
             cpu_beside=sum(each.cpu_beside for each in known) / count / strength,
             memory_beside=sum(each.memory_beside for each in known) / count / strength,
+            deliveries_s=0.0 if telling else None,
         )
 
     def _scenario(self, name: str, question: str, places: dict[str, _Place]) -> Scenario:
@@ -249,10 +267,11 @@ def _full(place: _Place) -> float:
 
 
 def _calibrated(groups: Sequence[GroupTraffic], estimate: BrokerEstimate) -> list[GroupTraffic]:
-    """Return the groups with so much traffic that all together make what was measured at busy hours."""
-    sent = sum(group.bytes_s for group in groups)
-    if sent <= 0 or estimate.output_bytes_s <= 0:
-        return list(groups)
-    low, high = CALIBRATION
-    factor = min(high, max(low, estimate.output_bytes_s / sent))
-    return [replace(group, rate=group.rate, bytes_s_each=group.bytes_s_each * factor) for group in groups]
+    """Return the groups with so much traffic that all together make what was measured at busy hours.
+
+    As the load agents correct what they have sampled: output by what was sent, deliveries by what was counted.
+    """
+    sent, given = sum(group.bytes_s for group in groups), sum(group.deliveries_s for group in groups)
+    output = correction_of(estimate.output_bytes_s, sent) if estimate.output_bytes_s > 0 else 1.0
+    deliveries = correction_of(estimate.deliveries_s, given) if estimate.deliveries_s else 1.0
+    return [replace(group, bytes_s_each=group.bytes_s_each * output, correction=deliveries) for group in groups]

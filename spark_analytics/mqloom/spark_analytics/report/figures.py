@@ -37,6 +37,8 @@ def figures_of(analysis: Analysis, findings: Sequence[CapacityFinding]) -> dict[
                 "slope_s": each.slope_s,
                 "base_s": each.base_s,
                 "is_proportional": each.is_proportional,
+                "is_by_deliveries": each.is_by_deliveries,
+                "matching_each_s": each.matching_each_s,
                 "samples": each.samples,
             }
             for each in analysis.models.values()
