@@ -19,6 +19,7 @@ from mqloom.core.telemetry import (
     decode_records,
     encode_batch,
     encode_record,
+    salvage_records,
 )
 from mqloom.core.telemetry_outbox import decode_kept
 
@@ -76,6 +77,15 @@ def test_a_known_kind_that_is_malformed_is_an_error_that_names_the_record() -> N
     wrong = msgspec.msgpack.encode(["load", "noon"])
     with pytest.raises(TelemetryError, match="record 2 of north is malformed"):
         decode_records(decode_batch(batch([encode_record(load()), wrong])))
+
+
+def test_malformed_records_cost_no_others() -> None:
+    wrong = msgspec.msgpack.encode(["load", "noon"])
+    unknown = msgspec.msgpack.encode(["weather", 1.0, "rain"])
+    found, malformed = salvage_records(decode_batch(batch([wrong, encode_record(load()), unknown, wrong], first=7)))
+    assert found == [(8, load())]
+    assert [number for number, _ in malformed] == [7, 10]
+    assert "length" in malformed[0][1]
 
 
 def test_a_batch_that_has_another_number_of_records_than_it_says_is_an_error() -> None:

@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -79,9 +80,6 @@ def load(at: float, subscriptions: int) -> LoadRecord:
 BAD = {
     "no batch": Frame(5, 2, b"nonsense"),
     "another number of records": frame(5, [load(1.0, 1)])._replace(records=2),
-    "a number that is too large": frame(5, [load(1.0, 2**63), load(1.0, 1)]),
-    "no time": frame(5, [load(math.nan, 1), load(1.0, 1)]),
-    "a time before all times": frame(5, [load(-1.0, 1), load(1.0, 1)]),
 }
 
 
@@ -94,6 +92,39 @@ def test_a_frame_that_should_not_have_been_sent_is_left_out_and_told(bad: Frame)
     [gap] = gathering.gaps
     assert (gap.begin, gap.end) == (5, 7)
     assert "at positions 5 to 7 are malformed" in gap.problem
+
+
+ONE_BAD = {
+    "no record of its kind": msgspec.msgpack.encode(["load", "noon"]),
+    "a number that is too large": encode_record(load(1.0, 2**63)),
+    "no time": encode_record(load(math.nan, 1)),
+    "a time before all times": encode_record(load(-1.0, 1)),
+    "no text": b"\x94\xa6broker\x01\xa1\xff\x01",
+}
+
+
+@pytest.mark.parametrize("bad", ONE_BAD.values(), ids=ONE_BAD)
+def test_of_a_batch_with_one_malformed_record_that_one_is_left_out_and_named(bad: bytes) -> None:
+    good = [encode_record(load(1.0, number)) for number in range(3)]
+    data = encode_batch(BatchHeader(1, GatewayId("north"), 7, 41, 4), [good[0], bad, *good[1:]])
+    gathering = Gathering()
+    for part in (frame(0, [load(1.0, 1)]), Frame(5, 4, data), frame(9, [load(1.0, 2)])):
+        gathering.add(part)
+    found = gathering.take("load")
+    assert found["position"].to_pylist() == [0, 5, 7, 8, 9]
+    assert found["number"].to_pylist() == [1, 41, 43, 44, 1]
+    assert found["subscriptions"].to_pylist() == [1, 0, 1, 2, 2]
+    [gap] = gathering.gaps
+    assert (gap.begin, gap.end, gap.is_gone) == (6, 7, False)
+    assert gap.problem.startswith("the record at position 6, number 42 of start 7 of north, is malformed: ")
+
+
+def test_every_malformed_record_is_counted() -> None:
+    records: list[Record] = [load(-1.0 if number % 3 == 0 else 1.0, number) for number in range(9)]
+    gathering = Gathering()
+    gathering.add(frame(20, records))
+    assert gathering.take("load")["subscriptions"].to_pylist() == [1, 2, 4, 5, 7, 8]
+    assert [(gap.begin, gap.end) for gap in gathering.gaps] == [(20, 21), (23, 24), (26, 27)]
 
 
 def test_all_kinds_are_in_one_table_and_what_is_missing_too() -> None:

@@ -241,29 +241,41 @@ def decode_records(batch: Batch) -> list[tuple[int, Record]]:
 
     Raises TelemetryError if they are not what the header says, or a known kind is malformed.
     """
-    try:
-        found: list[tuple[int, Record]] = list(enumerate(_records_decoder.decode(batch.body), batch.header.first))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _decode_one_by_one(batch)
-    else:
-        _check_count(batch, len(found))
+    found, malformed = salvage_records(batch)
+    if malformed:
+        number, problem = malformed[0]
+        raise TelemetryError(f"record {number} of {batch.header.gateway} is malformed: {problem}")
     return found
 
 
-def _decode_one_by_one(batch: Batch) -> list[tuple[int, Record]]:
+def salvage_records(batch: Batch) -> tuple[list[tuple[int, Record]], list[tuple[int, str]]]:
+    """Return the same, and the numbers of records that are malformed, with what is wrong: others lose nothing by them.
+
+    Raises TelemetryError if there are not as many as the header says, so that nobody knows which is which.
+    """
+    try:
+        found: list[tuple[int, Record]] = list(enumerate(_records_decoder.decode(batch.body), batch.header.first))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_one_by_one(batch)
+    _check_count(batch, len(found))
+    return found, []
+
+
+def _decode_one_by_one(batch: Batch) -> tuple[list[tuple[int, Record]], list[tuple[int, str]]]:
     try:
         raws = _raws_decoder.decode(batch.body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise TelemetryError(f"the records of a batch of {batch.header.gateway} cannot be read: {error}") from None
     _check_count(batch, len(raws))
     found: list[tuple[int, Record]] = []
+    malformed: list[tuple[int, str]] = []
     for number, raw in enumerate(raws, batch.header.first):
         try:
             found.append((number, _record_decoder.decode(raw)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if _is_known(raw):
-                raise TelemetryError(f"record {number} of {batch.header.gateway} is malformed: {error}") from None
-    return found
+                malformed.append((number, str(error)))
+    return found, malformed
 
 
 def _check_count(batch: Batch, found: int) -> None:

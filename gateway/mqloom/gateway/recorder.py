@@ -28,7 +28,7 @@ from mqloom.gateway.tallies import Tallied
 def check_records(records: Sequence[Record]) -> Sequence[Record]:
     """Return what a plugin tells; raises TypeError if that is something else than records, or one of them malformed.
 
-    A malformed one would take others with it: records travel in batches, and nobody could read that one's.
+    A malformed one could not be read by anybody: whoever made it is told so, and not whoever reads.
     """
     for record in records:
         if type(record) not in KINDS.values():

@@ -18,7 +18,7 @@ from mqloom.core.telemetry import (
     Record,
     ServiceRecord,
     decode_batch,
-    decode_records,
+    salvage_records,
 )
 from mqloom.spark_analytics.segments import Gap
 from mqloom.spark_analytics.spool import SpoolReader
@@ -120,10 +120,11 @@ def read_recording(folder: Path, tell: Callable[[float, str], None], span: Span 
             continue
         try:
             batch = decode_batch(part.data)
-            records = decode_records(batch)
+            records, malformed = salvage_records(batch)
         except TelemetryError as error:
             problems.append(f"position {part.position}: {error.problem}")
             continue
+        problems += [f"record {number} of {batch.header.gateway}: {problem}" for number, problem in malformed]
         recorded = gateways.setdefault(batch.header.gateway, Recorded())
         held += sum([recorded.take(record) for _, record in records if span.has(record)])
         if held > RECORDS_MAX:

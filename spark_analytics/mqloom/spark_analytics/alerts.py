@@ -93,7 +93,8 @@ class Watch(Struct):
                 return [_alert(row, "telemetry", "dropped", lost, text)]
             case "missing":
                 lost = row["missing"]["end"] - row["position"]
-                text = f"{lost} records of telemetry could not be read: {row['missing']['problem']}"
+                what = "a record" if lost == 1 else f"{lost} records"
+                text = f"{what} of telemetry could not be read: {row['missing']['problem']}"
                 return [_alert(row, "telemetry", "missing", lost, text)]
         return []
 

@@ -1,7 +1,8 @@
 """From frames of the spool to Arrow, column by column: many small frames become few large batches.
 
-A frame that cannot be decoded, or whose values fit no column, is left out as a whole and reported: it is one batch of
-one gateway, which has sent what it should not.
+A record that cannot be decoded, or whose values fit no column, is left out and told, by its position and by whose it is
+and its number: the others of its frame are read. Of a frame that has another number of records than it says nobody
+knows which is which, and it is left out as a whole.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mqloom.core.errors import TelemetryError
-from mqloom.core.telemetry import KINDS, Record, decode_batch, decode_records
+from mqloom.core.telemetry import KINDS, Record, decode_batch, salvage_records
 from mqloom.spark_analytics.columns import (
     ARROW,
     COMMON,
@@ -37,7 +38,6 @@ class _Origin(NamedTuple):
     """Which frame, and whose."""
 
     position: int
-    records: int
     gateway: str
     epoch: int
     first: int
@@ -69,11 +69,14 @@ class _Rows:
         """Yield the rows of each frame for themselves."""
         at = 0
         for origin, count in zip(self.origins, self.counts, strict=True):
-            run = _Rows()
-            run.records, run.numbers = self.records[at : at + count], self.numbers[at : at + count]
-            run.close_run(origin)
+            yield _run(origin, self.records[at : at + count], self.numbers[at : at + count])
             at += count
-            yield run
+
+    def singles(self) -> "Iterator[_Rows]":
+        """Yield each row of a single frame for itself."""
+        [origin] = self.origins
+        for record, number in zip(self.records, self.numbers, strict=True):
+            yield _run(origin, [record], [number])
 
     def extend(self, other: "_Rows") -> None:
         """Add the rows of another."""
@@ -82,6 +85,13 @@ class _Rows:
         self.origins += other.origins
         self.counts += other.counts
         self._closed = len(self.records)
+
+
+def _run(origin: _Origin, records: list[Record], numbers: list[int]) -> _Rows:
+    run = _Rows()
+    run.records, run.numbers = records, numbers
+    run.close_run(origin)
+    return run
 
 
 class Gathering:
@@ -111,9 +121,11 @@ class Gathering:
             batch = decode_batch(frame.data)
             if batch.header.count != frame.records:
                 raise TelemetryError(f"a frame of {frame.records} records has a batch of {batch.header.count}")
-            records = decode_records(batch)
+            records, malformed = salvage_records(batch)
         except TelemetryError as error:
-            self._leave_out(frame.position, frame.records, "records", error.problem)
+            begin, end = frame.position, frame.position + frame.records
+            text = f"the records at positions {begin} to {end} are malformed: {error.problem}"
+            self.gaps.append(Gap(begin, end, text))
             return
         of_record = self._of_record
         for number, record in records:
@@ -122,12 +134,16 @@ class Gathering:
                 rows.records.append(record)
                 rows.numbers.append(number)
         header = batch.header
-        origin = _Origin(frame.position, frame.records, header.gateway, header.epoch, header.first)
+        origin = _Origin(frame.position, header.gateway, header.epoch, header.first)
         self.rows += sum([rows.close_run(origin) for rows in of_record.values()])
+        for number, problem in malformed:
+            self._leave_out(origin, number, problem)
 
-    def _leave_out(self, begin: int, records: int, what: str, problem: str) -> None:
-        text = f"the {what} at positions {begin} to {begin + records} are malformed: {problem}"
-        self.gaps.append(Gap(begin, begin + records, text))
+    def _leave_out(self, origin: _Origin, number: int, problem: str) -> None:
+        position = origin.position + number - origin.first
+        whose = f"number {number} of start {origin.epoch} of {origin.gateway}"
+        text = f"the record at position {position}, {whose}, is malformed: {problem}"
+        self.gaps.append(Gap(position, position + 1, text))
 
     def take(self, kind: str) -> pa.RecordBatch:
         """Return the records of a kind that wait, as a batch with the schema of its table; there may be none."""
@@ -144,7 +160,7 @@ class Gathering:
         return batches
 
     def _take(self, kind: str) -> list[pa.Array]:
-        """Return the columns of what waits of a kind; frames that do not fit are left out."""
+        """Return the columns of what waits of a kind; records that do not fit are left out."""
         rows, self._rows[kind] = self._rows[kind], _Rows()
         self._index()
         self.rows -= len(rows.records)
@@ -153,19 +169,25 @@ class Gathering:
         except _MISFITS:
             fitting = _Rows()
             for run in rows.runs():
-                if self._fits(kind, run):
+                if _misfit(kind, run) is None:
                     fitting.extend(run)
+                    continue
+                for single in run.singles():
+                    problem = _misfit(kind, single)
+                    if problem is None:
+                        fitting.extend(single)
+                    else:
+                        self._leave_out(single.origins[0], single.numbers[0], f"as a {kind} record, {problem}")
             return _columns(kind, fitting)
 
-    def _fits(self, kind: str, run: _Rows) -> bool:
-        try:
-            _columns(kind, run)
-        except _MISFITS as error:
-            [origin] = run.origins
-            what = f"records of kind {kind!r} from {origin.gateway}"
-            self._leave_out(origin.position, origin.records, what, str(error))
-            return False
-        return True
+
+def _misfit(kind: str, rows: _Rows) -> str | None:
+    """Say why some rows fit no columns; None: they do."""
+    try:
+        _columns(kind, rows)
+    except _MISFITS as error:
+        return str(error)
+    return None
 
 
 def _columns(kind: str, rows: _Rows) -> list[pa.Array]:

@@ -18,7 +18,7 @@ OPTIONS: Final = {
     "max_records": "records in one micro-batch at most, of all kinds; no limit",
     "partition_records": "records that one task reads, about; 250,000",
     "on_missing": "what to do about records that the collector deleted before they were read: fail or skip; fail",
-    "on_broken": "what to do about damaged or foreign files, and records that are none: fail or skip; fail",
+    "on_broken": "what to do about damaged or foreign files, and malformed records: fail or skip; fail",
 }
 """Every option, with its meaning and default."""
 
