@@ -87,7 +87,8 @@ def test_overload_reaches_an_mqtt_client_as_an_alert_and_a_report_names_the_brok
         (configuration,) = {word for line in demo.output for word in re.findall(r"[^\s`]+\.toml", line)}
         brokers = {each["id"]: each for each in tomllib.loads(Path(configuration).read_text())["brokers"]}
         host, port = brokers["HUB"].get("host", "127.0.0.1"), brokers["HUB"]["port"]
-        listener = Listener(host, port)
+        far = brokers["TRUCK"]  # alerts go to HUB's broker, and gateways carry them to all others
+        listener = Listener(far.get("host", "127.0.0.1"), far["port"])
         try:
             words = ["--spool", "spool", "--checkpoint", "watch", "--host", host, "--port", str(port), "--every", "1"]
             with command(tmp_path, "spark", "stream", *words, *SMALLER) as stream:
@@ -96,6 +97,7 @@ def test_overload_reaches_an_mqtt_client_as_an_alert_and_a_report_names_the_brok
             listener.close()
     overloads = [each for each in listener.alerts if each["kind"] == "overload"]
     assert {(each["gateway"], each["what"]) for each in overloads} == {("BIKE", "output")}
+    assert len({each["id"] for each in listener.alerts}) == len(listener.alerts)
 
     figures = report(tmp_path, "--spool", "spool", "--out", "report.html")
     (finding,) = (each for each in figures["findings"] if each["kind"] == "overload")

@@ -87,6 +87,29 @@ def test_a_client_writes_its_record_and_the_data_and_never_a_link(tmp_path: Path
     assert not any(topic_filter_covers(each, "mqloom/v1/x") for each in (*nobody.reads, *nobody.writes))
 
 
+TELEMETRY = '[telemetry]\nendpoint = "tcp://127.0.0.1:5570"\n'
+
+
+def test_where_telemetry_is_collected_gateways_carry_alerts_and_clients_only_read_them(tmp_path: Path) -> None:
+    configuration = read(tmp_path, TEXT + TELEMETRY)
+    listed = accounts_of(configuration, configuration.broker("west"), ["desk"], anonymous=True, alerts="watch")
+    found = {account.name: account for account in listed}
+    assert {name for name, each in found.items() if may(each.writes, "mqloom/v1/alerts")} == {"west", "watch"}
+    assert {name for name, each in found.items() if may(each.reads, "mqloom/v1/alerts")} == {
+        "west",
+        "watch",
+        "desk",
+        "",
+    }
+    for name in ("desk", "", "watch"):
+        for topic in ("mqloom/v1/alerts/x", "mqloom/v1/west/order/x", "mqloom/v1/west/link/east%20side", "mqloom/v1/x"):
+            assert not may(found[name].writes, topic)
+    assert may(found["watch"].writes, "mqloom/v1/alerts/fence/abc")
+    assert not may(found["watch"].writes, "stocks/a")
+    without = {each.name: each for each in accounts_of(read(tmp_path), configuration.broker("west"), ["desk"])}
+    assert not any(may((*each.reads, *each.writes), "mqloom/v1/alerts") for each in without.values())
+
+
 def test_a_gateway_writes_data_only_where_it_republishes_for_plain_clients(tmp_path: Path) -> None:
     assert "stocks/#" not in accounts(tmp_path, "west")["west"].writes
     assert "hot/#" in accounts(tmp_path, "east side")["east"].writes

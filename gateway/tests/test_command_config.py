@@ -121,6 +121,43 @@ def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_l
         assert not stranger.is_connected()
 
 
+@needs_mosquitto
+def test_alerts_are_written_by_their_own_account_alone_and_read_by_clients_of_another_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ports = write(tmp_path)
+    path.write_text(path.read_text() + '\n[telemetry]\nendpoint = "tcp://127.0.0.1:1"\n')
+    out = tmp_path / "brokers"
+    command = ["config", "mosquitto", "-c", str(path), "--out", str(out), "--client", "desk", "--alerts", "watch"]
+    assert main(command) == 0
+    for variable, password in environment(out / "west" / "gateway.env", out / "east" / "gateway.env").items():
+        monkeypatch.setenv(variable, password)
+    passwords = environment(out / "west" / "clients.env", out / "east" / "clients.env")
+    with contextlib.ExitStack() as stack:
+        for name, port in ports.items():
+            stack.enter_context(mosquitto_process(out / name / "mosquitto.conf", port))
+        drivers = stack.enter_context(gateways_in_thread(path, ("west", "east")))
+        reader = stack.enter_context(connected(ports["east"], "desk", passwords["EAST_CLIENT_DESK"]))
+        came: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        ready: queue.Queue[object] = queue.Queue()
+        reader.on_message = lambda _, __, message: came.put((message.topic, bytes(message.payload)))
+        reader.on_subscribe = lambda *_: ready.put(None)
+        reader.subscribe("mqloom/v1/alerts", 1)
+        ready.get(timeout=10)
+        watcher = stack.enter_context(connected(ports["west"], "watch", passwords["WEST_CLIENT_WATCH"]))
+        deadline = time.monotonic() + 20
+        while drivers[GatewayId("west")].node.subscription_counts()[1] < 2:
+            assert time.monotonic() < deadline, "the west knows that the east wants alerts"
+            time.sleep(0.02)
+        for payload in (b"one", b"two"):
+            assert answer_to(watcher, "mqloom/v1/alerts", payload) != "Not authorized"
+        found = [came.get(timeout=10) for _ in range(2)]
+        assert found == [("mqloom/v1/alerts", b"one"), ("mqloom/v1/alerts", b"two")]
+        for client, topic in ((reader, "mqloom/v1/alerts"), (watcher, "stocks/a"), (watcher, LINK)):
+            assert answer_to(client, topic) == "Not authorized", topic
+        assert came.empty()
+
+
 def test_passwords_stay_when_it_is_written_again_and_nobody_else_can_read_them(tmp_path: Path) -> None:
     path, _ = write(tmp_path)
     out = tmp_path / "brokers"

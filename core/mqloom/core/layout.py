@@ -209,8 +209,16 @@ def roster() -> str:
 
 
 def alerts() -> str:
-    """Return the topic on which the analysis of telemetry publishes what is worth telling at once."""
+    """Return the topic on which the analysis of telemetry publishes what is worth telling at once.
+
+    It alone of all that is ours is carried from broker to broker like data, where telemetry is collected.
+    """
     return f"{ROOT}/alerts"
+
+
+def alert_fences() -> str:
+    """Return the topic filter of the messages by which whoever publishes alerts learns which the broker has."""
+    return f"{ROOT}/alerts/fence/+"
 
 
 def all_status() -> str:

@@ -2,7 +2,8 @@
 
 On its own broker a gateway owns everything below `mqloom/v1/ID/`. Another gateway may write the frames of its own link
 there, and read what comes back. A client may write its own record and its answers to orders, and read what is for it
-and the roster.
+and the roster. Where telemetry is collected, gateways carry alerts, which clients may read; to write them there may be
+an account of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,18 +30,28 @@ class Account(NamedTuple):
 
 
 def accounts_of(
-    configuration: Configuration, broker: BrokerTable, clients: Sequence[str] = (), *, anonymous: bool = False
+    configuration: Configuration,
+    broker: BrokerTable,
+    clients: Sequence[str] = (),
+    *,
+    anonymous: bool = False,
+    alerts: str = "",
 ) -> list[Account]:
     """Return all accounts of a broker. Every other gateway has one: links are moved, and soft ones lead anywhere.
 
+    `alerts` is the name of the account, if there is to be one, by which alerts are published.
     Raises ConfigurationError if the configuration has no accounts, or two of the same name.
     """
-    problems = list(_problems(configuration, broker, clients))
+    names = [*clients, alerts] if alerts else clients
+    problems = list(_problems(configuration, broker, names))
     if problems:
         raise ConfigurationError(configuration.source, tuple(problems))
     accounts = [_own(configuration, broker)]
     accounts += [_visitor(broker, each.id) for each in configuration.brokers if each.id != broker.id]
     accounts += [_client(configuration, broker, name) for name in clients]
+    if alerts:
+        topics = (layout.alerts(), layout.alert_fences())
+        accounts.append(Account(alerts, "whoever publishes alerts: mqloom spark stream", topics, topics))
     if anonymous:
         reads, writes = _data_of_clients(configuration, broker)
         accounts.insert(0, Account("", "whoever does not log in", reads, writes))
@@ -76,13 +87,14 @@ def _own(configuration: Configuration, broker: BrokerTable) -> Account:
     return Account(
         broker.username,
         f"the gateway {broker.id}",
-        (f"{layout.ROOT}/{layout.level(broker.id)}/#", layout.roster(), *data),
+        (f"{layout.ROOT}/{layout.level(broker.id)}/#", layout.roster(), *configuration.data),
         (
             f"{layout.ROOT}/{layout.level(broker.id)}/#",
             layout.here(),
             layout.roster(),
             *_intos(configuration, broker),
             *(data if republishes else ()),
+            *configuration.alerts,
         ),
         broker.id,
         broker.password_env,
@@ -120,7 +132,7 @@ def _client(configuration: Configuration, broker: BrokerTable, name: str) -> Acc
 
 def _data_of_clients(configuration: Configuration, broker: BrokerTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     data = tuple(configuration.federation.data)
-    return (*data, *_intos(configuration, broker)), data
+    return (*configuration.data, *_intos(configuration, broker)), data
 
 
 def _intos(configuration: Configuration, broker: BrokerTable) -> tuple[str, ...]:

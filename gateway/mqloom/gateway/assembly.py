@@ -81,7 +81,7 @@ class Assembly:
                 self._address_of,
                 MQTT_CLIENTS[configuration.federation.mqtt_client],
             ),
-            configuration.federation.data,
+            configuration.data,
             Sinks(self._sink, self._records),
             ObservationPlan(
                 configuration.federation.telemetry_s,
@@ -183,8 +183,8 @@ def _changeable(federation: Federation, gateway: GatewayId) -> Reconfigured:
             for table in configuration.subscriptions
             if table.broker == gateway
         ],
-        federate=configuration.broker(gateway).federate,
-        data=configuration.federation.data,
+        federate=configuration.federate(gateway),
+        data=configuration.data,
         keyring=keyring_of(configuration),
         orders=_order_parts(configuration),
         network=Network(

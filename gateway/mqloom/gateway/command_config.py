@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="an account for a client too; may be repeated"
     )
+    parser.add_argument("--alerts", default="", metavar="NAME", help="an account for `mqloom spark stream`, for alerts")
     parser.add_argument("--anonymous", action="store_true", help="let clients that do not log in use the data topics")
     parser.add_argument("--user", metavar="NAME", help="whom Mosquitto runs as if root starts it; else who writes this")
 
@@ -43,10 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = load_federation(arguments.configuration).configuration
     wanted = [configuration.broker(arguments.broker)] if arguments.broker else configuration.brokers
     accounts = {
-        broker.id: accounts_of(configuration, broker, arguments.client, anonymous=arguments.anonymous)
+        broker.id: accounts_of(
+            configuration, broker, arguments.client, anonymous=arguments.anonymous, alerts=arguments.alerts
+        )
         for broker in configuration.brokers
     }
-    if arguments.maker == "rabbitmq" and arguments.anonymous and rabbitmq_files.ANONYMOUS in arguments.client:
+    clients = (*arguments.client, arguments.alerts)
+    if arguments.maker == "rabbitmq" and arguments.anonymous and rabbitmq_files.ANONYMOUS in clients:
         problem = f"{rabbitmq_files.ANONYMOUS!r} is the account of whoever does not log in; name the client otherwise"
         raise ConfigurationError(configuration.source, (problem,))
     try:

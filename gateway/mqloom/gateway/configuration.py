@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from mqloom.core import layout
 from mqloom.core.errors import ConfigurationError
 from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.core.limits import HOST_LENGTH_MAX, ID_LENGTH_MAX, PAYLOAD_BYTES_MAX
@@ -161,6 +162,20 @@ class Configuration(Struct, frozen=True, kw_only=True):
     def key_path(self) -> Path | None:
         """Where the federation's keys are; None if it has none."""
         return self.folder / self.federation.key_file if self.federation.key_file else None
+
+    @property
+    def alerts(self) -> list[str]:
+        """The topics, none or one, on which alerts about telemetry reach every broker: where telemetry is collected."""
+        return [layout.alerts()] if self.telemetry.endpoint else []
+
+    @property
+    def data(self) -> list[str]:
+        """What gateways carry: the deployment's own topics, and alerts. Of what else is ours they carry nothing."""
+        return [*self.federation.data, *self.alerts]
+
+    def federate(self, gateway: GatewayId) -> list[str]:
+        """Return what plain clients of a broker get whether or not it is known that they want it."""
+        return [*self.broker(gateway).federate, *self.alerts]
 
     def broker(self, gateway: str) -> BrokerTable:
         """Return one broker; raises ConfigurationError if there is none of that id."""

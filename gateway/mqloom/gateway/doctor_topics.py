@@ -59,7 +59,7 @@ def needs_at_home(configuration: Configuration, broker: BrokerTable, mark: str) 
         Reading(layout.mirrors(gateway)),
         Reading(layout.status(gateway)),
         Reading(layout.place(gateway)),
-        *(Reading(topics) for topics in configuration.federation.data),
+        *(Reading(topics) for topics in configuration.data),
     ]
     writings = [
         Writing(f"{own}/out/+", layout.out(gateway, client)),
