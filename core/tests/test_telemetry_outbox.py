@@ -49,6 +49,21 @@ def test_after_a_lost_connection_everything_that_is_not_confirmed_is_sent_again_
     assert box.due(0.1) == first
 
 
+def test_it_is_settled_only_when_what_was_dropped_is_told_too() -> None:
+    box = outbox(40)
+    for number in range(4):
+        box.offer(record(number), 0.0)
+    assert box.dropped > 0
+    box.due(0.0, all_of_it=True)
+    box.confirmed(Kept(NORTH, 7, 4 - box.dropped))
+    assert box.held_bytes == 0
+    assert not box.is_settled
+    [told] = read(box.due(1.0, all_of_it=True)).values()
+    assert isinstance(told, DroppedRecord)
+    box.confirmed(Kept(NORTH, 7, box.emitted))
+    assert box.is_settled
+
+
 def test_an_answer_about_another_gateway_or_another_start_confirms_nothing() -> None:
     box = outbox()
     box.offer(record(1), 0.0)

@@ -110,6 +110,11 @@ class TelemetryOutbox:
         """What waits for the collector."""
         return self._open_bytes + self._batch_bytes
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the collector has everything, what was dropped included: whoever ends may do so."""
+        return not self.held_bytes and self._gap is None
+
     def offer(self, record: Record, now: float) -> None:
         """Take a record; or drop it, if there is no room."""
         if self._gap is not None:

@@ -257,7 +257,7 @@ class TelemetryDriver:
 
     async def _flush(self, until: float) -> None:
         self._exchange(all_of_it=True)
-        while self._plan.endpoint and self._outbox.held_bytes and time.monotonic() < until:
+        while self._plan.endpoint and not self._outbox.is_settled and time.monotonic() < until:
             await asyncio.sleep(0.02)
             self._exchange(all_of_it=True)
 
