@@ -174,6 +174,9 @@ def test_an_archive_of_another_spool_and_one_that_is_written_already_are_refused
     archive(tmp_path / "long", tmp_path / "archive", nothing)
     with pytest.raises(LocalError, match="it is of another spool"):
         archive(tmp_path / "short", tmp_path / "archive", nothing)
+    filled(tmp_path / "longer", 9)
+    with pytest.raises(LocalError, match=r"and this is another one, .*; take a folder for each"):
+        archive(tmp_path / "longer", tmp_path / "archive", nothing)
     with pytest.raises(LocalError, match="is no spool"):
         archive(tmp_path / "nowhere", tmp_path / "archive", nothing)
 

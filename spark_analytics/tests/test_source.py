@@ -1,8 +1,10 @@
 """The source and the tables with a real Spark: one session for all of it, for a start takes ten seconds."""
 
+import json
 import os
 import queue
 import random
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from paho.mqtt.client import Client
@@ -191,6 +194,50 @@ def damage(folder: Path) -> tuple[Path, list[Gap]]:
     path.write_bytes(content)
     gaps = [part for part in SpoolReader(folder).parts(*SpoolReader(folder).bounds()) if isinstance(part, Gap)]
     return path, gaps
+
+
+def test_a_stream_does_not_go_on_in_another_spool_that_has_taken_the_place_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, sink = tmp_path / "spool", Sink()
+    rows = fill(folder, 10)
+    stream(spark, folder, sink)
+    shutil.rmtree(folder)
+    other = fill(folder, 30)
+    assert len(other) > len(rows)
+    with pytest.raises(PySparkException, match=r"is another spool .* begin with a new checkpoint folder, or restore"):
+        stream(spark, folder, sink)
+    assert sink.rows == rows
+
+
+def test_a_batch_that_was_planned_in_another_spool_is_not_read(tmp_path: Path) -> None:
+    rows = fill(tmp_path, 3)
+    reader = MQLoomSource({"spool": str(tmp_path)}).streamReader(StructType())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    [piece] = reader.partitions(start, end)
+    assert sum(batch.num_rows for batch in reader.read(piece) if isinstance(batch, pa.RecordBatch)) == len(rows)
+    (tmp_path / "end").unlink()
+    for _, path in segments_of(tmp_path):
+        path.unlink()
+    assert fill(tmp_path, 3) == rows
+    with pytest.raises(SpoolError, match="is another spool"):
+        reader.partitions(start, end)
+    with pytest.raises(SpoolError, match="is another spool"):
+        list(reader.read(piece))
+
+
+def test_a_stream_of_an_earlier_version_goes_on_and_knows_its_spool_from_then_on(tmp_path: Path) -> None:
+    rows = fill(tmp_path, 3)
+    reader = MQLoomSource({"spool": str(tmp_path)}).streamReader(StructType())
+    known = {"position": 0, "skipped": 0}
+    spool = SpoolReader(tmp_path).identity()
+    assert reader.latestOffset(known, ReadAllAvailable()) == {"position": len(rows), "skipped": 0, "spool": spool}
+    marker = json.loads((tmp_path / "end").read_bytes())
+    (tmp_path / "end").write_text(json.dumps(marker | {"id": ""}))
+    assert reader.latestOffset(known, ReadAllAvailable()) == {"position": len(rows), "skipped": 0}
+    assert reader.initialOffset() == known
+    assert reader.latestOffset(known | {"spool": spool}, ReadAllAvailable()) == {"position": len(rows), "skipped": 0}
 
 
 def test_a_stream_does_not_go_on_in_another_spool_that_is_behind_it(tmp_path: Path) -> None:

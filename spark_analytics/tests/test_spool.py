@@ -1,3 +1,4 @@
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,3 +238,44 @@ def test_nothing_is_written_behind_what_a_full_disk_has_cut_short(tmp_path: Path
     writer.append(1, b"after")
     writer.commit()
     assert held(tmp_path) == [(1, b"before"), (1, b"after")]
+
+
+def test_every_spool_has_an_id_of_its_own_and_keeps_it(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path / "one")
+    writer.ensure()
+    first = SpoolReader(tmp_path / "one").identity()
+    assert first
+    writer.append(3, b"abc")
+    writer.commit()
+    writer.close()
+    again = SpoolWriter(tmp_path / "one", 10)
+    again.append(1, b"d")
+    again.commit()
+    again.drop_before(3)
+    assert again.marker.begin == 3
+    assert SpoolReader(tmp_path / "one").identity() == again.marker.id == first
+    SpoolWriter(tmp_path / "two").ensure()
+    assert SpoolReader(tmp_path / "two").identity() not in ("", first)
+
+
+def without_id(folder: Path) -> None:
+    """Make the marker one of an earlier version."""
+    fields = json.loads((folder / "end").read_bytes())
+    del fields["id"]
+    (folder / "end").write_text(json.dumps(fields))
+
+
+def test_a_spool_of_an_earlier_version_is_read_and_gets_an_id_when_a_collector_begins_with_it(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(3, b"abc")
+    writer.commit()
+    writer.close()
+    without_id(tmp_path)
+    assert SpoolReader(tmp_path).identity() == ""
+    assert SpoolReader(tmp_path).bounds() == (0, 3)
+    SpoolWriter(tmp_path).ensure()
+    given = SpoolReader(tmp_path).identity()
+    assert given
+    SpoolWriter(tmp_path).ensure()
+    assert SpoolReader(tmp_path).identity() == given
+    assert [frame.data for frame in SpoolReader(tmp_path).frames(0, 3)] == [b"abc"]

@@ -43,6 +43,8 @@ class _State(Struct, frozen=True, kw_only=True):
     """All positions of the spool before this one are archived, or were not there any more."""
     piece_end: int = 0
     """If it is more, the piece from `upto` to there was begun."""
+    spool: str = ""
+    """The id of the spool; empty if it has none, or the archive is of an earlier version."""
 
 
 class Archived(Struct, frozen=True):
@@ -75,14 +77,20 @@ def archive(spool: Path, folder: Path, tell: Tell, piece_records: int = PIECE_RE
 
 def _archive(ranges: LocalRanges, folder: Path, tell: Tell, piece_records: int) -> Archived:
     state, end = _read_state(folder), ranges.bounds().end
+    spool = ranges.identity()
     if state.upto > end:
         text = f"{folder} has all up to position {state.upto}, and the spool only goes to {end}: it is of another spool"
         raise LocalError(f"{text}; take a folder for each")
+    if state.spool and spool and state.spool != spool:
+        text = f"{folder} is of the spool {state.spool}, and this is another one, {spool}"
+        raise LocalError(f"{text}; take a folder for each")
+    spool = spool or state.spool
     begin, records, files = state.upto, 0, 0
     problems: list[str] = []
     while state.upto < end:
         if state.piece_end <= state.upto:
-            state = _State(upto=state.upto, piece_end=_piece_end(ranges, state.upto, end, piece_records))
+            piece_end = _piece_end(ranges, state.upto, end, piece_records)
+            state = _State(upto=state.upto, piece_end=piece_end, spool=spool)
             _write_state(folder, state)
         gathering = Gathering()
         for part in ranges.parts(state.upto, state.piece_end):
@@ -94,7 +102,7 @@ def _archive(ranges: LocalRanges, folder: Path, tell: Tell, piece_records: int) 
             sync_folder(each)
         files += len(written)
         problems += [gap.problem for gap in gathering.gaps]
-        state = _State(upto=state.piece_end)
+        state = _State(upto=state.piece_end, spool=spool)
         _write_state(folder, state)
         tell((state.upto - begin) / max(1, end - begin), "")
     return Archived(begin, state.upto, records, files, problems)

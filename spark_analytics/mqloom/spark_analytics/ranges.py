@@ -22,6 +22,7 @@ ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 PROBLEM_MAX: Final = 2_000
+ID_LENGTH_MAX: Final = 100
 GAPS_MAX: Final = 1_000
 """Gaps in one answer; what is behind them is asked for again."""
 
@@ -44,6 +45,8 @@ class Answer(Struct, frozen=True, array_like=True):
     frames: list[Frame] = []
     gaps: list[Gap] = []
     starts: list[int] = []
+    spool: Annotated[str, Meta(max_length=ID_LENGTH_MAX)] = ""
+    """Of `bounds` also which spool it is; empty if it has no id, or the collector is too old to tell."""
 
 
 class Bounds(NamedTuple):
@@ -58,6 +61,10 @@ class Ranges(Protocol):
 
     def bounds(self) -> Bounds:
         """Return what there is."""
+        ...
+
+    def identity(self) -> str:
+        """Return which spool it is; empty if it has no id."""
         ...
 
     def boundary(self, begin: int, records: int) -> int:
@@ -90,6 +97,10 @@ class LocalRanges:
     def bounds(self) -> Bounds:
         """Return what there is."""
         return Bounds(*self._reader.bounds())
+
+    def identity(self) -> str:
+        """Return which spool it is."""
+        return self._reader.identity()
 
     def boundary(self, begin: int, records: int) -> int:
         """Return where a range of at most so many records ends."""
@@ -127,6 +138,10 @@ class AskedRanges:
         """Return what there is."""
         answer = self._answer(Question("bounds"))
         return Bounds(answer.begin, answer.end)
+
+    def identity(self) -> str:
+        """Return which spool it is."""
+        return self._answer(Question("bounds")).spool
 
     def boundary(self, begin: int, records: int) -> int:
         """Return where a range of at most so many records ends."""
@@ -176,7 +191,7 @@ def _decode_question(data: bytes) -> Question:
 def _answer(ranges: Ranges, question: Question) -> Answer:
     if question.what == "bounds":
         bounds = ranges.bounds()
-        return Answer(begin=bounds.begin, end=bounds.end)
+        return Answer(begin=bounds.begin, end=bounds.end, spool=ranges.identity())
     if question.what == "starts":
         return Answer(starts=ranges.starts())
     if question.what == "boundary":

@@ -4,6 +4,7 @@ Theory of operation. An offset is a position of the spool, and a micro-batch is 
 how far there are records and plans ranges; executors pull the frames of theirs and hand them on as Arrow. What a range
 has never changes, so a batch that was planned before the driver died is read again as it was. Only the collector
 deletes, whoever reads: what a query has not read by then is an error, or is skipped and counted, as the query says.
+Offsets name their spool: in another one, which may be at the same place, the same positions are other records.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from mqloom.spark_analytics.decoding import Gathering, missing_rows
 from mqloom.spark_analytics.planning import pieces
+from mqloom.spark_analytics.ranges import Ranges
 from mqloom.spark_analytics.schemas import columns_of, columns_of_all
 from mqloom.spark_analytics.segments import Gap, SpoolError
 from mqloom.spark_analytics.source_options import SourceOptions, source_options
@@ -31,6 +33,10 @@ NAME: Final = "mqloom"
 
 ROWS: Final = 65_536
 """Records that are gathered into one batch of Arrow."""
+
+Offset = dict[str, int | str]
+"""Position, how many were skipped, and the id of the spool; without an id for a spool that has none, and in checkpoints
+of an earlier version."""
 
 
 class MQLoomSource(DataSource):
@@ -61,6 +67,7 @@ class Piece(InputPartition):
 
     begin: int
     end: int
+    spool: str = ""
 
 
 class _Reader(DataSourceReader):
@@ -73,8 +80,9 @@ class _Reader(DataSourceReader):
         """Return the pieces; it runs on the driver."""
         with self._options.place.ranges() as ranges:
             begin, end = ranges.bounds()
+            spool = ranges.identity()
             found = pieces(ranges, begin, end, self._options.partition_records)
-        return [Piece(*piece) for piece in found] or [Piece(begin, begin)]  # Spark wants one at least
+        return [Piece(*piece, spool) for piece in found] or [Piece(begin, begin)]  # Spark wants one at least
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece; it runs on executors."""
@@ -89,11 +97,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._upto: int | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where a new query begins."""
         with self._options.place.ranges() as ranges:
-            bounds = ranges.bounds()
-        return _offset(bounds.end if self._options.starting == "latest" else bounds.begin, 0)
+            bounds, spool = ranges.bounds(), ranges.identity()
+        return _offset(bounds.end if self._options.starting == "latest" else bounds.begin, 0, spool)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how much one batch may have."""
@@ -105,10 +113,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._options.place.ranges() as ranges:
             self._upto = ranges.bounds().end
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Return where the next batch ends."""
-        position = start["position"]
+        position = int(start["position"])
         with self._options.place.ranges() as ranges:
+            spool = check_spool(self._options, ranges, str(start.get("spool", "")))
             begin, end = ranges.bounds()
             if end < position:  # what a collector has told anybody of is on its disk: this is another's
                 text = f"{self._options.place} ends at position {end}, and this query has read up to {position}"
@@ -123,18 +132,20 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._options.check(Gap(position, position + skipped, "", is_gone=True))
             if isinstance(limit, ReadMaxRows):
                 end = min(end, max(ranges.boundary(position + skipped, limit.max_rows), position + skipped))
-        return _offset(end, start["skipped"] + skipped)
+        return _offset(end, int(start["skipped"]) + skipped, spool)
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return how far there are records, for progress reports."""
         with self._options.place.ranges() as ranges:
-            return _offset(ranges.bounds().end, 0)
+            return _offset(ranges.bounds().end, 0, ranges.identity())
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the pieces of a batch."""
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Return the pieces of a batch; after a restart, of one that was planned before."""
+        begin, until = int(start["position"]), int(end["position"])
         with self._options.place.ranges() as ranges:
-            found = pieces(ranges, start["position"], end["position"], self._options.partition_records)
-        return [Piece(*piece) for piece in found]
+            spool = check_spool(self._options, ranges, str(end.get("spool", "")))
+            found = pieces(ranges, begin, until, self._options.partition_records)
+        return [Piece(*piece, spool) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece; it runs on executors."""
@@ -142,15 +153,31 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_piece(self._options, partition)
 
 
-def _offset(position: int, skipped: int) -> dict[str, int]:
+def _offset(position: int, skipped: int, spool: str) -> Offset:
     """Return an offset; Spark compares their JSON, so the keys always come in this order."""
-    return {"position": position, "skipped": skipped}
+    offset: Offset = {"position": position, "skipped": skipped}
+    return offset | {"spool": spool} if spool else offset
+
+
+def check_spool(options: SourceOptions, ranges: Ranges, known: str) -> str:
+    """Return the id of the spool; raises SpoolError if what was read until now was of another one.
+
+    What has no id is taken for the same: a checkpoint of an earlier version goes on, and knows the id from then on.
+    """
+    spool = ranges.identity()
+    if known and spool and known != spool:
+        text = f"{options.place} is another spool ({spool}) than this query has read from ({known})"
+        hint = "in which the same positions are other records: begin with a new checkpoint folder, or restore the first"
+        raise SpoolError(f"{text}, {hint}")
+    return spool
 
 
 def read_piece(options: SourceOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range as Arrow. Raises LocalError for what is missing, unless it is to be skipped."""
     gathering = Gathering((options.kind,)) if options.kind else Gathering()
     with options.place.ranges() as ranges:
+        if piece.spool:
+            check_spool(options, ranges, piece.spool)
         for part in ranges.parts(piece.begin, piece.end):
             gathering.add(part)
             if gathering.rows >= ROWS or len(gathering.gaps) >= ROWS:

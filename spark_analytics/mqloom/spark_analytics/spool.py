@@ -6,13 +6,15 @@ records, checksum) and a batch of records. Nothing counts before the marker says
 the size up to which the last segment is valid. The writer appends, has the disk take it (fdatasync), and then puts a
 new marker in place (rename). After a crash it cuts off what the marker does not cover, and so nobody ever reads what
 could still vanish. Only the writer deletes segments, the oldest first; `begin` in the marker tells from where on there
-are records left.
+are records left. `id` in it tells spools apart, for positions mean something else in each: whoever has read part of one
+knows by it whether this is still the same. Spools of an earlier version have none until a collector begins with them.
 
 Positions in between frames are not handed out: ranges begin and end where frames do.
 """
 
 import fcntl
 import os
+import secrets
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
@@ -29,6 +31,7 @@ SEGMENT_BYTES: Final = 64 * 1024 * 1024
 
 MARKER: Final = "end"
 LOCK: Final = "lock"
+ID_BYTES: Final = 8
 _SUFFIX: Final = ".segment"
 
 
@@ -45,6 +48,8 @@ class Marker(Struct, frozen=True, kw_only=True):
     """How many bytes of the last segment count."""
     gateways: dict[str, tuple[int, int]] = {}
     """Of each gateway the epoch and the last number that is here: what comes again is dropped."""
+    id: str = ""
+    """Another one for each spool that was ever begun; empty: it is of an earlier version, and has none."""
 
 
 _marker_decoder: Final = msgspec.json.Decoder(Marker)
@@ -118,12 +123,14 @@ class SpoolWriter:
                 os.truncate(path, self.marker.size)
         except OSError as error:
             raise SpoolError(f"{self.folder}: {error.strerror}") from None
+        if not self.marker.id:
+            self.marker = msgspec.structs.replace(self.marker, id=secrets.token_hex(ID_BYTES))
         self._new, self._pending, self.pending_bytes = self.marker, [], 0
         self._is_whole = True
 
     def ensure(self) -> None:
-        """Make the folder a spool, if it is not yet one: so readers may come before the first record."""
-        if not (self.folder / MARKER).exists():
+        """Make the folder a spool with an id, if it is not yet one: so readers may come before the first record."""
+        if not (self.folder / MARKER).exists() or read_marker(self.folder).id != self.marker.id:
             try:
                 self._put_marker(self.marker)
             except OSError as error:
@@ -252,6 +259,10 @@ class SpoolReader:
         """Return from which position on there are records, and that of the next one."""
         marker = read_marker(self.folder)
         return marker.begin, marker.end
+
+    def identity(self) -> str:
+        """Return the spool's id; empty if it has none."""
+        return read_marker(self.folder).id
 
     def starts(self) -> list[int]:
         """Return the positions with which segments begin: where ranges are cut best."""
