@@ -1,5 +1,6 @@
 import json
 import shutil
+from typing import Any
 
 import pytest
 
@@ -7,6 +8,7 @@ from mqloom.core.command import main
 from mqloom.core.errors import LocalError
 from mqloom.lab.bench_collector import Collected
 from mqloom.lab.bench_telemetry_cost import GatewayCost, TelemetryCost, cost_of
+from mqloom.lab.bench_telemetry_full import FullLoadCost
 from mqloom.lab.bench_telemetry_node import NodeCost
 from mqloom.lab.command_bench_telemetry import view
 
@@ -22,8 +24,10 @@ def test_a_small_measurement_tells_what_telemetry_costs_and_what_was_collected(
 ) -> None:
     words = ["--records", "5000", "--gateways", "2", "--subscribers", "5", "--run-s", "5"]
     words += ["--rate", "200", "--turns", "20"]
-    assert main(["bench", "telemetry", "--json", *words]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer: dict[str, Any] = {}
+    for only in ("collector", "node", "cost"):
+        assert main(["bench", "telemetry", "--json", "--only", only, *words]) == 0
+        answer |= json.loads(capsys.readouterr().out)
     assert answer["collector"]["records"] == 5_000
     cost = answer["cost"]
     assert [each["gateway"] for each in cost["gateways"]] == ["west", "east"]
@@ -40,7 +44,9 @@ def test_the_figures_are_told_beside_their_targets() -> None:
     west = GatewayCost("west", 9, 30.3, 30.0, 0.01, 0.005, 0.015, 0.4)
     cost = TelemetryCost(9_000.0, False, [west], 77)
     node = NodeCost(9, 10.1, 10.0, 0.01, 0.005, 0.015, 0.3, 0.00003)
-    text = "\n".join(view(collected, node, cost))
+    full = FullLoadCost(30, 8_000.0, 0.99, 101.0, 100.0, 0.01, 0.005, 0.015)
+    text = "\n".join(view(collected, node, cost, full))
+    assert "8,000 publications/s, busy 99% of the time: 101.00 microseconds" in text
     assert "2,000/s (target 500,000)" in text
     assert "10.00 without: +1.00% (between +0.50% and +1.50%; target: under 2%)" in text
     assert "west: 30.30 microseconds for a publication with telemetry, 30.00 without: +1.00%" in text

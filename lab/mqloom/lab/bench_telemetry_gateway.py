@@ -27,11 +27,26 @@ async def alternate(driver: GatewayDriver, file: Path) -> None:
     with file.open("w", encoding="ascii", buffering=1) as lines:
         while True:
             driver.telemetry.pause(is_paused=not is_on)
+            began, waited_s = time.monotonic(), _waited_s()
             cpu_s, count = time.process_time(), _publications(driver)
             await asyncio.sleep(SLICE_S)
-            figures = {"on": is_on, "cpu_s": time.process_time() - cpu_s, "publications": _publications(driver) - count}
+            figures = {
+                "on": is_on,
+                "took_s": time.monotonic() - began,
+                "cpu_s": time.process_time() - cpu_s,
+                "waited_s": _waited_s() - waited_s,
+                "publications": _publications(driver) - count,
+            }
             lines.write(f"{json.dumps(figures)}\n")
             is_on = not is_on
+
+
+def _waited_s() -> float:
+    """Return how long our main thread has waited for a processor that others used; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text("ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _publications(driver: GatewayDriver) -> int:

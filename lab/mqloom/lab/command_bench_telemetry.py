@@ -20,6 +20,7 @@ from mqloom.core.command_numbers import positive_number, whole_number
 from mqloom.lab.bench_collector import Collected, measure_collector
 from mqloom.lab.bench_processes import find_mosquitto
 from mqloom.lab.bench_telemetry_cost import TelemetryCost, TelemetryPlan, measure_cost
+from mqloom.lab.bench_telemetry_full import FullLoadCost, measure_full
 from mqloom.lab.bench_telemetry_node import NodeCost, measure_node
 
 RECORDS_MAX: Final = 100_000_000
@@ -33,7 +34,7 @@ COST_TARGET: Final = 0.02
 def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     add = parser.add_argument
-    add("--only", choices=("collector", "node", "cost"), help="measure this alone; else all three")
+    add("--only", choices=("collector", "node", "cost", "full"), help="measure this alone; else all four")
     add("--records", type=whole_number(RECORDS_MAX), default=4_000_000, metavar="N", help="to collect; 4,000,000")
     add("--gateways", type=whole_number(1_000), default=8, metavar="N", help="that send them; 8")
     add("--subscribers", type=whole_number(1_000), default=100, metavar="N", help="at the second broker; 100")
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     collected: Collected | None = None
     node: NodeCost | None = None
     cost: TelemetryCost | None = None
-    if arguments.only in (None, "cost"):
+    full: FullLoadCost | None = None
+    if arguments.only in (None, "cost", "full"):
         find_mosquitto()
     with tempfile.TemporaryDirectory(prefix="mqloom-bench-") as folder, _progress() as tell:
         if arguments.only in (None, "collector"):
@@ -58,24 +60,28 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.only in (None, "node"):
             tell(f"node: {arguments.turns} turns with telemetry, and as many without")
             node = measure_node(arguments.turns, arguments.subscribers)
+        plan = TelemetryPlan(
+            subscribers=arguments.subscribers,
+            qos=arguments.qos,
+            run_s=arguments.run_s,
+            rate=arguments.rate,
+        )
+        if arguments.only in (None, "full"):
+            full = measure_full(plan, Path(folder), tell)
         if arguments.only in (None, "cost"):
-            plan = TelemetryPlan(
-                subscribers=arguments.subscribers,
-                qos=arguments.qos,
-                run_s=arguments.run_s,
-                rate=arguments.rate,
-            )
             cost = measure_cost(plan, Path(folder), tell)
     if arguments.json:
-        parts = {"collector": collected, "node": node, "cost": cost}
+        parts = {"collector": collected, "node": node, "full": full, "cost": cost}
         told = {name: asdict(part) for name, part in parts.items() if part is not None}
         print(json.dumps({"cores": os.cpu_count(), **told}))  # noqa: T201 - a command's answer
     else:
-        Console(highlight=False).print("\n".join(view(collected, node, cost)))
+        Console(highlight=False).print("\n".join(view(collected, node, cost, full)))
     return 0
 
 
-def view(collected: Collected | None, node: NodeCost | None, cost: TelemetryCost | None) -> Iterator[str]:
+def view(
+    collected: Collected | None, node: NodeCost | None, cost: TelemetryCost | None, full: FullLoadCost | None
+) -> Iterator[str]:
     """Yield the figures for people."""
     if collected is not None:
         yield (
@@ -88,6 +94,13 @@ def view(collected: Collected | None, node: NodeCost | None, cost: TelemetryCost
             f"node: {node.us_on:.2f} microseconds for a publication with telemetry, {node.us_off:.2f} without: "
             f"{node.cost_share:+.2%} (between {node.cost_low:+.2%} and {node.cost_high:+.2%}; target: under "
             f"{COST_TARGET:.0%}); a window ends in {node.window_ms:.2f} ms, {node.window_share:.3%} of its time"
+        )
+    if full is not None:
+        yield (
+            f"a gateway at full load, {full.taken_per_s:,.0f} publications/s, busy {full.busy_ratio:.0%} of the time: "
+            f"{full.us_on:.2f} microseconds for a publication with telemetry, {full.us_off:.2f} without: "
+            f"{full.cost_share:+.2%} (between {full.cost_low:+.2%} and {full.cost_high:+.2%}; target: under "
+            f"{COST_TARGET:.0%}); {full.pairs} pairs of slices"
         )
     if cost is not None:
         yield f"gateways at {cost.rate:,.0f} publications/s, telemetry off and on in turns, {cost.records:,} records:"
