@@ -1,6 +1,6 @@
 import pytest
 
-from mqloom.agents.edge import Edge
+from mqloom.agents.edge import FRUITLESS_DETECTIONS, Edge
 from mqloom.agents.head import Head
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.balance_records import BalanceQuestion
@@ -112,6 +112,9 @@ def test_advice_moves_nobody_and_says_what_it_would_do() -> None:
     assert 2 <= len(told) <= 6  # not at every detection the same again
     (first, *_) = [each for each in world.ask("a", BalanceQuestion()).sessions if each.partner]
     assert first.is_advice
+    assert (first.moved, first.outcome) == (0, "cancelled")
+    (whole,) = world.ask("a", BalanceQuestion(ask="explain", session=first.session)).sessions
+    assert whole.chosen == sum(card.clients for card in whole.cards) > 0
 
 
 def test_who_only_advises_takes_nobody_from_who_moves() -> None:
@@ -120,6 +123,22 @@ def test_who_only_advises_takes_nobody_from_who_moves() -> None:
     world.run(200.0)
     assert not world.moves
     assert any("mode advise" in line for line in world.log)
+
+
+def test_a_broker_that_is_drained_takes_nobody_and_is_not_asked_all_the_time() -> None:
+    world = AgentsWorld(STAR, {"a": 60, "b": 1, "c": 3})
+    world.brokers[GatewayId("b")].is_drained = True
+    world.run(600.0)
+    assert world.numbers()["b"] == 1
+    assert world.numbers()["a"] < 40
+    answers = [decision.answers for name in "ac" for decision in world.agent_of(name).decisions.last()]
+    refused = [why for each in answers for (partner, _), why in each.items() if partner == "b"]
+    assert set(refused) == {"it is being drained, and takes nobody"}
+    alone = next(each for each in world.agent_of("a").decisions.last() if each.outcome == "nobody found")
+    (attempt,) = world.ask("a", BalanceQuestion(ask="explain", session=alone.session)).sessions
+    assert [(each.broker, each.answer) for each in attempt.considered] == [("b", refused[0])]
+    assert attempt.reason == f"b {refused[0]}"
+    assert len(refused) <= 2 * 600 / (FRUITLESS_DETECTIONS * ON.local_detect_max_s)
 
 
 def test_a_session_in_which_clients_stay_ends_all_the_same() -> None:

@@ -1,4 +1,4 @@
-"""What an edge learns about itself, as it tells it to whoever asks it to take load."""
+"""What an edge learns about itself, as it tells it to whoever asks it to take load, and about who came."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -8,7 +8,8 @@ import pytest
 from mqloom.agents.decisions import Decisions
 from mqloom.agents.edge import Edge
 from mqloom.agents.fairness import Fairness
-from mqloom.agents.mediation import Reply, Request, SessionId, decode
+from mqloom.agents.mediation import Done, Keep, Reply, Request, SessionId, decode
+from mqloom.agents.mediator import LEASE_S
 from mqloom.agents.peer import Peer
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.estimators import BrokerEstimate
@@ -34,6 +35,9 @@ class Nothing:
     def movable(self) -> Collection[ClientId]:
         return []
 
+    def is_draining(self) -> bool:
+        return False
+
     def covering_set(self) -> Sequence[Subscription]:
         return []
 
@@ -41,11 +45,18 @@ class Nothing:
         return None
 
 
+SETTINGS = BalanceSettings(mode="on")
+
+
 @pytest.fixture
-def edge() -> Edge:
-    settings = BalanceSettings(mode="on")
-    parts = (Nothing(), random.Random(1), Decisions(), Fairness(settings), 0.0)
-    return Edge(Peer(US, [HEAD], settings), settings, *parts)
+def fairness() -> Fairness:
+    return Fairness(SETTINGS)
+
+
+@pytest.fixture
+def edge(fairness: Fairness) -> Edge:
+    parts = (Nothing(), random.Random(1), Decisions(), fairness, 0.0)
+    return Edge(Peer(US, [HEAD], SETTINGS), SETTINGS, *parts)
 
 
 def load(subscriptions: int, delay_s: float) -> Load:
@@ -84,3 +95,16 @@ def test_where_few_come_the_delay_is_that_of_the_middle_of_the_window(edge: Edge
     for number in range(1, 8):
         edge.sampled(load(20 * number, cost_s(20 * number - 10)), 10.0 * number)
     assert told(edge, 71.0).delay.slope_s == pytest.approx(SLOPE_S)
+
+
+def test_clients_of_whom_it_hears_late_that_they_came_rest_all_the_same(edge: Edge, fairness: Fairness) -> None:
+    edge.sampled(load(5, 0.001), 10.0)
+    session = SessionId("other-1-1")
+    edge.received(Request(session=session, metric="output"), OTHER, 11.0)
+    edge.received(Keep(session=session, is_moving=True), OTHER, 12.0)
+    edge.turn(12.0 + LEASE_S)
+    assert edge.mediator.is_free
+    client = ClientId("x")
+    assert fairness.rested([client], 39.0) == [client]
+    edge.received(Done(session=session, moved=1, clients=(client,)), OTHER, 40.0)
+    assert fairness.rested([client], 41.0) == []

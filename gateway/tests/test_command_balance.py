@@ -117,3 +117,11 @@ def test_a_session_is_explained() -> None:
         "came at west: input 97%, delay 12.30 ms, output 50%, 1,200 subscriptions; wrong by input 50%, output 8%",
     ):
         assert part in text
+
+
+def test_advice_says_whom_it_would_move() -> None:
+    advice = replace(SHORT, is_advice=True, moved=0, stayed=0, chosen=12, outcome="cancelled", clients=("desk", "till"))
+    answer = BalanceAnswer(gateway="west", role="edge", cluster="hub", mode="advise", state="OK", sessions=(advice,))
+    assert " ".join(status_lines([answer])[-1].split()).endswith("61 s would 12 cancelled")
+    text = "\n".join(explain_lines("west", advice))
+    assert "only advice: it would move 12 clients\n    among them desk, till" in text

@@ -9,7 +9,7 @@ import pytest
 from mqloom.core import layout
 from mqloom.core.agent_records import AgentAnswer, AgentQuestion, decode_agent_answer, encode_agent_question
 from mqloom.core.effects import Effect, PublishLocally, RunBeside
-from mqloom.core.events import Asked, LoadMeasured, OrderAnswered, RanBeside, RecordReceived, Woke
+from mqloom.core.events import Asked, LoadMeasured, OrderAnswered, Ordered, RanBeside, RecordReceived, Woke
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import (
     AGENT_ANSWER_BYTES_MAX,
@@ -22,6 +22,7 @@ from mqloom.core.limits import (
 )
 from mqloom.core.load import Load
 from mqloom.core.messages import Announce
+from mqloom.core.migration_records import MigrationRequest, encode_migration
 from mqloom.core.orders import MoveOrder, OrderAnswer, RosterBroker, encode_order_answer, is_order, read_order
 from mqloom.core.records import Record, Wish, encode_record
 from mqloom.core.signatures import OrderKey, OrderKeys
@@ -417,6 +418,15 @@ def test_the_covering_set_is_of_our_own_clients_whoever_is_near(neighbours: tupl
     office.record(ANN, {"high": ("a/#", "x > 5")})
     if not neighbours:
         assert list(office.agent.view.covering_set()) == [Subscription.parse("a/#", "x > 5")]
+
+
+def test_an_agent_sees_that_its_broker_is_drained() -> None:
+    office = Office()
+    assert office.agent.view is not None
+    assert not office.agent.view.is_draining()
+    request = MigrationRequest(number=1, action="drain", to=(EAST,))
+    office.handle(Ordered(client=OPERATOR, data=encode_migration(request)))
+    assert office.agent.view.is_draining()
 
 
 def test_without_an_order_key_nobody_can_be_moved() -> None:

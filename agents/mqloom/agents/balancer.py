@@ -199,7 +199,7 @@ class Balancer:
             found = self.decisions.find(question.session)
             shown = [found] if found is not None else []
             if found is None:
-                problem = f"no session {question.session!r} is known here; `mqloom balance` lists those that are"
+                problem = f"no session {question.session!r} is known here; `mqloom balance status` lists those that are"
         return BalanceAnswer(
             gateway=self._gateway,
             role=peer.role,

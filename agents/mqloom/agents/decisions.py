@@ -146,6 +146,7 @@ class Decision:
             reason=self.reason,
             moved=self.moved,
             stayed=self.stayed,
+            chosen=self.chosen,
         )
         return self._whole(short) if is_whole else short
 

@@ -24,6 +24,7 @@ from mqloom.agents.mediation import (
     Reply,
     Request,
     Said,
+    SessionId,
     Settled,
     encode,
     subject_in,
@@ -292,6 +293,8 @@ class Edge:
         state = self._detector.state
         if self._is_advice and not is_advice:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
+        if self._view.is_draining():  # who came would be sent on at once, and an empty broker looks the best of all
+            return Offer(state, "it is being drained, and takes nobody")
         estimate = self._own.estimate()
         if estimate is None:
             return Offer(state, "it has not measured its load yet")
@@ -313,9 +316,9 @@ class Edge:
                 case Send(partner, message):
                     effects.append(self._to(partner, message))
                 case Refused():
-                    self._refused(each)
-                case NobodyFound():
-                    effects += self._found_nobody(now)
+                    self._refused(each, now)
+                case NobodyFound(session):
+                    effects += self._found_nobody(session, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -323,17 +326,20 @@ class Edge:
                 case SessionOver():
                     effects += self._over(each, now)
                 case CameLate():
-                    self._came_late(each)
+                    self._came_late(each, now)
         return effects
 
-    def _refused(self, refused: Refused) -> None:
+    def _refused(self, refused: Refused, now: float) -> None:
         candidate = refused.candidate
         if self._trying is not None:
             self._trying.answers[candidate.partner, candidate.metric] = refused.why
         if refused.is_silent:
             self._exchange.forget(candidate.partner)
+        elif refused.is_lasting:
+            self._bring_nothing(candidate.partner, candidate.metric, now)
 
-    def _came_late(self, late: CameLate) -> None:
+    def _came_late(self, late: CameLate, now: float) -> None:
+        self._fairness.moved(late.clients, now)
         decision = self._decisions.find(late.session)
         if decision is not None:
             decision.moved = late.moved
@@ -344,10 +350,11 @@ class Edge:
         # It goes only where it is asked for, so many hops cost nothing.
         return PublishControl(encode(message), self._peer.session_hops, subject_to("local", partner))
 
-    def _found_nobody(self, now: float) -> list[AgentEffect]:
+    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
+        decision.session = session  # by which it can be asked for
         decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
         effects: list[AgentEffect] = [AgentLog("info", decision.summary())]
         if decision.is_overload:  # 3.3.3: nobody of the cluster is OK, as it turned out

@@ -330,8 +330,8 @@ class Head:
                 case Refused(candidate, why):
                     if self._trying is not None:
                         self._trying.answers[candidate.partner, candidate.metric] = why
-                case NobodyFound():
-                    effects += self._found_nobody(now)
+                case NobodyFound(session):
+                    effects += self._found_nobody(session, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -342,10 +342,11 @@ class Head:
                     pass  # nobody moves with heads
         return effects
 
-    def _found_nobody(self, now: float) -> list[AgentEffect]:
+    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
+        decision.session = session  # by which it can be asked for
         decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
         return [AgentLog("info", f"between clusters: {decision.summary()}")]
 

@@ -179,7 +179,7 @@ class Mediator:
     def abandon(self, reason: str, now: float) -> list[News]:
         """End whatever session there is, also as the accepting side; the other hears so when it next keeps it."""
         if self._asking is not None:
-            return [*self._give_up(self._asking, reason, now), *self._exhaust()]
+            return [*self._give_up(self._asking, reason, now), *self._exhaust(self._asking)]
         if self._session is None:
             return []
         if self.stage is Stage.MOVING:
@@ -259,12 +259,12 @@ class Mediator:
         if rest:
             self._step("refused")
             return [refused, *self._ask_next(rest, now)]
-        return [refused, *self._exhaust()]
+        return [refused, *self._exhaust(asking)]
 
-    def _exhaust(self) -> list[News]:
+    def _exhaust(self, asking: _Asking) -> list[News]:
         self._asking = None
         self._step("exhausted")
-        return [NobodyFound()]
+        return [NobodyFound(asking.session)]
 
     def _receive_reply(self, reply: Reply, sender: GatewayId, now: float) -> list[News]:
         asking = self._asking
@@ -273,7 +273,7 @@ class Mediator:
         if not reply.is_accepted:
             self._farewells.remember(reply.session, Past(None, is_ours=True))
             why = reply.refusal or f"is {reply.state.value}"
-            return self._refuse(asking, Refused(asking.candidate, why), now)
+            return self._refuse(asking, Refused(asking.candidate, why, is_lasting=bool(reply.refusal)), now)
         if asking.parts and next(iter(asking.parts.values())).parts != reply.parts:
             asking.parts.clear()  # it was born again in between, and has another covering set
         asking.parts[reply.part] = reply
@@ -350,13 +350,12 @@ class Mediator:
 
     def _receive_farewell(self, farewell: Farewell, sender: GatewayId, now: float) -> list[News]:
         heard = Send(sender, Ended(session=farewell.session))
-        moved = farewell.moved if isinstance(farewell, Done) else 0
+        moved, clients = (farewell.moved, farewell.clients) if isinstance(farewell, Done) else (0, ())
         session = self._session
         if session is not None and session.session == farewell.session and session.partner == sender:
             if self.is_offloading:  # only the offloading side says farewell: not of our making
                 self.messages_stale += 1
                 return []
-            clients = farewell.clients if isinstance(farewell, Done) else ()
             reason = farewell.reason if isinstance(farewell, Cancel) else ""
             how: How = "done" if isinstance(farewell, Done) else "cancelled"
             self._farewells.remember(farewell.session, Past(farewell, is_ours=False))
@@ -368,7 +367,7 @@ class Mediator:
         # Before its request, or once more, or after we had freed ourselves.
         self._farewells.remember(farewell.session, Past(farewell, is_ours=False))
         if past is not None and past.farewell is None:
-            return [heard, CameLate(farewell.session, moved)]
+            return [heard, CameLate(farewell.session, moved, clients)]
         return [heard]
 
     # Both sides of a session.

@@ -76,10 +76,15 @@ class Refused(NamedTuple):
     why: str
     is_silent: bool = False
     """It has not answered at all."""
+    is_lasting: bool = False
+    """It takes nobody for a reason that its state does not tell, so PIE will not say when that is over."""
 
 
 class NobodyFound(NamedTuple):
     """The list is at its end."""
+
+    session: SessionId
+    """Under what name the last of them was asked."""
 
 
 class Agreed(NamedTuple):
@@ -125,6 +130,7 @@ class CameLate(NamedTuple):
 
     session: SessionId
     moved: int
+    clients: Sequence[ClientId] = ()
 
 
 News = Send | Refused | NobodyFound | Agreed | Accepted | SessionOver | CameLate

@@ -93,6 +93,8 @@ class SessionShown(Struct, frozen=True, kw_only=True):
     moved: int
     """Clients; -1: not known."""
     stayed: int
+    chosen: int = 0
+    """Clients that were to be moved; where it is only advice, whom it would move."""
     why: str = ""
     """What the detector saw."""
     own: Figures | None = None

@@ -194,6 +194,10 @@ class AgentView(Protocol):
         """Return those of our clients that can be ordered elsewhere, and are not on their way already."""
         ...
 
+    def is_draining(self) -> bool:
+        """Tell whether our broker is being emptied: whoever is moved to it is sent on at once."""
+        ...
+
     def covering_set(self) -> Sequence[Subscription]:
         """Return the most general subscriptions of our own clients: all others are covered by these."""
         ...

@@ -42,6 +42,10 @@ class GatewayView:
         """Return those of our clients that can be ordered elsewhere, and are not on their way already."""
         return self._migrations.movable()
 
+    def is_draining(self) -> bool:
+        """Tell whether an operator lets our broker be emptied."""
+        return self._migrations.is_draining
+
     def covering_set(self) -> Sequence[Subscription]:
         """Return the most general subscriptions of our own clients: all others are covered by these."""
         return self._routes.covering_set_here()

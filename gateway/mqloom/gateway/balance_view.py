@@ -57,6 +57,8 @@ def _purpose(session: SessionShown) -> str:
 
 
 def _moved(session: SessionShown) -> str:
+    if session.is_advice and session.is_offloading:
+        return f"would {session.chosen:,}"
     return "?" if session.moved < 0 else f"{session.moved:,}"
 
 
@@ -115,8 +117,10 @@ def _clients(session: SessionShown) -> Iterator[str]:
     if session.covering_left_out:
         text = "of the partner's covering set were not told: its input was overestimated"
         yield f"  {session.covering_left_out:,} subscriptions {text}"
-    verb = "would move" if session.is_advice else "moved"
-    yield f"  {verb}: {_moved(session)} clients, {session.stayed:,} stayed"
+    if session.is_advice:
+        yield f"  only advice: it would move {session.chosen:,} clients" if session.is_offloading else "  only advice"
+    else:
+        yield f"  moved: {_moved(session)} clients, {session.stayed:,} stayed"
     if session.clients:
         yield f"    among them {', '.join(session.clients)}"
     for client, why in session.stayed_why.items():

@@ -54,8 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     for gateway, problem in problems.items():
         sys.stderr.write(f"mqloom balance: {gateway}: {problem}\n")
     if arguments.action == "explain" and not answers:
+        who = "no gateway that answered" if problems else "no gateway"
         known = "`mqloom balance status` lists those that are remembered"
-        sys.stderr.write(f"mqloom balance: no gateway knows session {arguments.session!r}: {known}\n")
+        sys.stderr.write(f"mqloom balance: {who} knows session {arguments.session!r}: {known}\n")
     return 1 if problems or not answers else 0
 
 

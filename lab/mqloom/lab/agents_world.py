@@ -104,6 +104,8 @@ class AgentsBroker:
     busy_since: float | None = None
     is_settled: bool = False
     """Nobody of its clients can be moved."""
+    is_drained: bool = False
+    """Who comes is sent on."""
 
     def neighbours(self) -> Sequence[GatewayId]:
         """AgentView."""
@@ -116,6 +118,10 @@ class AgentsBroker:
     def movable(self) -> Collection[ClientId]:
         """AgentView: everybody, or nobody."""
         return [] if self.is_settled else list(self.clients)
+
+    def is_draining(self) -> bool:
+        """AgentView."""
+        return self.is_drained
 
     def covering_set(self) -> Sequence[Subscription]:
         """AgentView: all want the same."""

@@ -130,7 +130,7 @@ class Overload(Trading):
             (gateway, decision)
             for gateway, balancer in self.balancers().items()
             for decision in balancer.decisions.last()
-            if decision.is_offloading and decision.session
+            if decision.is_offloading and decision.partner
         ]
         return sorted(decisions, key=lambda pair: pair[1].began_at)
 

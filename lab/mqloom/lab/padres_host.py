@@ -98,6 +98,10 @@ class HostView:
         moving = self._moves.moving
         return [client_name(each) for each in self._net.at.get(self._name, ()) if each not in moving]
 
+    def is_draining(self) -> bool:
+        """Nobody empties a broker of the model."""
+        return False
+
     def covering_set(self) -> Sequence[Subscription]:
         """Return the most general subscriptions of our own clients."""
         poset = self._net.posets.get(self._name)
