@@ -17,6 +17,7 @@ from mqloom.core.limits import (
     COMPUTE_S,
     MIGRATION_JOBS_MAX,
     PROFILE_BYTES_MAX,
+    PROFILE_KEYS,
     PROFILE_SAMPLES_MAX,
     PROFILE_SLICE,
 )
@@ -198,6 +199,23 @@ def test_a_large_covering_set_is_tried_in_slices_and_publications_go_on_meanwhil
     [taken] = answers
     assert isinstance(taken, Taken)
     assert [sample.is_wanted_there for sample in taken.samples] == [True, False, True]
+
+
+def test_samples_that_thousands_want_are_sorted_in_slices_too() -> None:
+    office = Office()
+    wanting = 1_000
+    office.record(ANN, {f"w{number}": ("#", "") for number in range(wanting)})
+    office.answers()
+    office.order(TakeProfile("t", (), 50, 30.0))
+    office.publish(*[b"{}"] * 50)
+    rounds = 0
+    while not (answers := office.answers()):
+        office.wait()
+        rounds += 1
+    assert rounds >= 50 * wanting // (PROFILE_SLICE * PROFILE_KEYS) - 2  # the first go along with the publications
+    [taken] = answers
+    assert isinstance(taken, Taken)
+    assert [len(sample.keys) for sample in taken.samples] == [wanting] * 50
 
 
 def test_another_configuration_ends_a_profile_with_what_there_is() -> None:

@@ -72,6 +72,9 @@ PROFILE_SLICE: Final = 200
 """Subscriptions of a covering set that are tried on samples in one go, within a few ms even where filters are used for
 the first time; the rest waits for the next waking."""
 
+PROFILE_KEYS: Final = 50
+"""Subscriptions that match a sample and take as long to sort as it takes to try one."""
+
 COMPUTATIONS_MAX: Final = 4
 """Computations of agents that are under way at a gateway; a further one is answered with a problem at once."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mqloom.core.ids import SubscriptionKey
-from mqloom.core.limits import PROFILE_BYTES_MAX, PROFILE_SLICE
+from mqloom.core.limits import PROFILE_BYTES_MAX, PROFILE_KEYS, PROFILE_SLICE
 from mqloom.core.publication import Publication
 from mqloom.core.subscription import Subscription
 from mqloom.core.topics import topic_matches
@@ -121,7 +121,8 @@ class Profiling:
             if first is None and last < len(covering):
                 return
             publication = profile.publications[place]
-            keys = [key for key in profile.found[place] if key in self._routes and self._routes.source_of(key) is None]
+            keys = self._routes.only_here(profile.found[place])
+            tries -= len(profile.found[place]) // PROFILE_KEYS
             size = len(publication.topic) + len(publication.payload)
             profile.samples.append(Sample(keys, first is not None, size))
             profile.tried = 0

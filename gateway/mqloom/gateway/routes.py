@@ -338,6 +338,11 @@ class Routes:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def only_here(self, keys: Iterable[SubscriptionKey]) -> list[SubscriptionKey]:
+        """Return those that are of this gateway's own clients; there may be thousands."""
+        entries = self._entries
+        return [key for key in keys if (entry := entries.get(key)) is not None and entry.source is None]
+
     def here(self) -> int:
         """How many subscriptions are from this gateway's own clients."""
         return sum(entry.source is None for entry in self._entries.values())
