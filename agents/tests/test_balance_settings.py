@@ -2,6 +2,7 @@ import pytest
 
 from mqloom.agents.averages import AVERAGE_WINDOWS_MAX
 from mqloom.agents.settings import BalanceSettings, read_settings, settings_hints, settings_problems
+from mqloom.core.limits import PROFILE_SAMPLES_MAX
 
 
 def test_without_settings_nothing_is_moved_and_table_iii_holds() -> None:
@@ -34,6 +35,8 @@ def test_each_metric_is_lowered_by_the_plugin_of_its_name_unless_said_otherwise(
         ({"delay_factor_s": 0}, "delay_factor_s"),
         ({"pie_history": 0}, "pie_history"),
         ({"offload": {"inptu": "input"}}, "offload"),
+        ({"press_samples": PROFILE_SAMPLES_MAX + 1}, "press_samples"),
+        ({"press_samples_max": PROFILE_SAMPLES_MAX + 1}, "press_samples_max"),
     ],
 )
 def test_nonsense_is_explained(settings: dict[str, object], problem: str) -> None:

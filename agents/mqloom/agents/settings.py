@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from mqloom.agents.averages import AVERAGE_WINDOWS_MAX
-from mqloom.core.limits import ID_LENGTH_MAX
+from mqloom.core.limits import ID_LENGTH_MAX, PROFILE_SAMPLES_MAX
 from mqloom.core.load import METRICS, Metric
 from mqloom.gateway.interfaces import Settings
 from mqloom.gateway.tables import explain_settings, read_table
@@ -23,6 +23,8 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 Trigger = Annotated[float, Meta(gt=0, le=1_000)]
 """How large a difference must be; one that no difference reaches leaves overload as the only reason."""
 Name = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
+Samples = Annotated[int, Meta(ge=1, le=PROFILE_SAMPLES_MAX)]
+"""No more than a gateway takes: a session that asks for more would fail."""
 OffloadName = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 
 
@@ -57,12 +59,12 @@ class BalanceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     global_detect_max_s: Seconds = 70.0
     global_requests: Annotated[int, Meta(ge=1, le=1_000)] = 3
     move_timeout_s: Seconds = 5.0
-    press_samples: Annotated[int, Meta(ge=1, le=100_000)] = 50
+    press_samples: Samples = 50
     press_timeout_s: Seconds = 30.0
     balance: Share = 0.005
 
     # Beyond the paper.
-    press_samples_max: Annotated[int, Meta(ge=1, le=100_000)] = 250
+    press_samples_max: Samples = 250
     """Where more than `press_samples` come in a window of the meters, as many as that are sampled, but no more."""
     adaptive_pie: bool = True
     """Whether only PIE of brokers with less load is asked for (3.3.4)."""
