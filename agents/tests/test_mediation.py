@@ -1,8 +1,11 @@
 import contextlib
+import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mqloom.agents.mediation import (
     COVERING_MAX,
@@ -66,10 +69,29 @@ def test_any_other_bytes_are_refused_with_a_reason(body: bytes) -> None:
         decode(body)
 
 
-def test_an_estimate_that_is_no_number_is_refused() -> None:
-    odd = ESTIMATE.after(rate=float("inf"))
-    with pytest.raises(RemoteError, match="no number"):
-        decode(encode(Reply(session=SESSION, state=BalanceState.OK, estimate=odd)))
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"input_rate": float("inf")},
+        {"input_rate": -1.0},
+        {"output_bytes_s_max": float("nan")},
+        {"deliveries_s": 1e300},
+        {"delay": DelayModel(1e300, 0.0)},
+        {"delay": DelayModel(-0.1, 0.0)},
+        {"delay": DelayModel(0.1, float("-inf"))},
+    ],
+)
+def test_an_estimate_that_no_broker_can_have_is_refused(odd: dict[str, Any]) -> None:
+    for message in (Reply(session=SESSION, state=BalanceState.OK), Request(session=SESSION, metric="input")):
+        told = replace(message, estimate=dataclasses.replace(ESTIMATE, **odd))
+        with pytest.raises(RemoteError, match="no broker can have"):
+            decode(encode(told))
+
+
+def test_the_line_of_a_delay_may_begin_below_nothing() -> None:
+    steep = dataclasses.replace(ESTIMATE, delay=DelayModel(0.1, -0.3))
+    message = Reply(session=SESSION, state=BalanceState.OK, estimate=steep)
+    assert decode(encode(message)) == message
 
 
 @pytest.mark.parametrize("gateway", ["edge1", "it's", "a b", "ü"])

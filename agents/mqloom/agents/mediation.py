@@ -17,7 +17,6 @@ Beside that an edge asks its head for help (Help), and heads of clusters in sess
 then. Times in messages are durations, since clocks of different machines tell different times.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Final, Literal, NewType
@@ -25,7 +24,7 @@ from typing import Annotated, Final, Literal, NewType
 import msgspec
 from msgspec import Meta, Struct
 
-from mqloom.agents.averages import is_sound
+from mqloom.agents.averages import FIGURE_MAX, is_sound
 from mqloom.agents.pie import Pie, PieAsk
 from mqloom.agents.press import generality
 from mqloom.agents.settings import Level
@@ -182,15 +181,22 @@ def decode(body: bytes) -> Said:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(f"no message of a load agent: {error}") from error
     if isinstance(message, Request | Reply) and message.estimate is not None and not _is_sound(message.estimate):
-        raise RemoteError(f"an estimate that is no number: {message.estimate}")
+        raise RemoteError(f"an estimate that no broker can have: {message.estimate}")
     if isinstance(message, Settled) and not is_sound(message.load):
         raise RemoteError(f"a load that nobody can have measured: {message.load}")
     return message
 
 
 def _is_sound(estimate: BrokerEstimate) -> bool:
-    numbers = (*(getattr(estimate, field.name) for field in fields(estimate) if field.name != "delay"), *estimate.delay)
-    return all(number is None or math.isfinite(number) for number in numbers)
+    """Tell whether every figure can be one of a broker: what is absurd would spoil our own estimate, which we tell on.
+
+    The line of the delay alone may pass below nothing.
+    """
+    figures = (*(getattr(estimate, field.name) for field in fields(estimate) if field.name != "delay"),)
+    slope_s, base_s = estimate.delay
+    return -FIGURE_MAX <= base_s <= FIGURE_MAX and all(
+        figure is None or 0 <= figure <= FIGURE_MAX for figure in (*figures, slope_s)
+    )
 
 
 def subject_to(level: Level, partner: GatewayId) -> Mapping[str, Scalar]:
