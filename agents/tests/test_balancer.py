@@ -234,7 +234,10 @@ def test_an_offload_plugin_that_answers_nonsense_ends_the_session_and_is_reporte
 def test_an_offload_that_no_plugin_offers_is_reported() -> None:
     world = AgentsWorld([("a", "b")], {"a": 60}, configured=BalanceSettings(mode="on", window_s=5.0, offload="fancy"))
     world.run(100.0)
-    assert any("no plugin offers offload 'fancy'" in line for line in world.log)
+    told = [line for line in world.log if "error: no plugin offers offload 'fancy'" in line]
+    assert len(told) == len(world.brokers)
+    assert not world.counts["TakeProfile"]
+    assert world.longest_busy_s == 0.0
 
 
 def test_what_cannot_be_read_is_counted_and_hurts_nobody() -> None:

@@ -25,6 +25,7 @@ from mqloom.core.balance_records import (
 )
 from mqloom.core.errors import RecordError, RemoteError
 from mqloom.core.ids import GatewayId
+from mqloom.core.load import METRICS
 from mqloom.core.telemetry import Record
 from mqloom.gateway.agent_interfaces import (
     AgentAsked,
@@ -133,7 +134,8 @@ class Balancer:
         if self._peer is None:
             self._peer = Peer(self._gateway, neighbours, self.settings)
             self._part = self._become(self._peer, now)
-            return [AgentLog("info", self._place(self._peer)), *(AgentLog("warning", hint) for hint in self.hints)]
+            hints = (AgentLog("warning", hint) for hint in self.hints)
+            return [AgentLog("info", self._place(self._peer)), *hints, *self._without_offload()]
         if tuple(sorted(set(neighbours) - {self._gateway})) == self._peer.neighbours:
             return []
         assert self._part is not None
@@ -150,6 +152,16 @@ class Balancer:
             return Head(peer, self.settings, self._randomness, self.decisions, now)
         assert self._view is not None
         return Edge(peer, self.settings, self._view, self._randomness, self.decisions, self._fairness, now)
+
+    def _without_offload(self) -> list[AgentEffect]:
+        assert self._view is not None
+        names = dict.fromkeys(self.settings.offload_kind(metric) for metric in METRICS)
+        advice = "change `offload` in [plugins.settings.balance], or load the plugin; until then it moves nobody"
+        return [
+            AgentLog("error", f"no plugin offers offload {name!r}: {advice}")
+            for name in names
+            if self._view.offload(name) is None
+        ]
 
     def _place(self, peer: Peer) -> str:
         return f"this broker is {'an edge' if peer.role == 'edge' else 'the head'} of cluster {peer.cluster}"

@@ -233,12 +233,13 @@ class Edge:
         return effects
 
     def _worthwhile(self, actions: Sequence[Action], now: float) -> list[Action]:
-        """Return each partner's best action that has not just brought nothing."""
+        """Return each partner's best action that can be taken, and has not just brought nothing."""
         for key in [key for key, until in self._fruitless.items() if until <= now]:
             del self._fruitless[key]
         best: dict[GatewayId, Action] = {}
         for action in actions:
-            if (action.partner, action.metric) not in self._fruitless:
+            is_possible = self._view.offload(self._settings.offload_kind(action.metric)) is not None
+            if is_possible and (action.partner, action.metric) not in self._fruitless:
                 best.setdefault(action.partner, action)
         return list(best.values())
 
@@ -369,11 +370,11 @@ class Edge:
         decision.is_overload, decision.covering_left_out = candidate.is_overload, agreed.left_out
         decision.answers[candidate.partner, candidate.metric] = "agreed"
         self._begin(decision, now)
-        name = self._settings.offload_kind(candidate.metric)
-        kind = self._view.offload(name)
+        kind = self._view.offload(self._settings.offload_kind(candidate.metric))
+        assert kind is not None, "nobody is asked for what no plugin offers"
         self._current = decision
-        if kind is None or agreed.estimate is None:
-            problem = f"no plugin offers offload {name!r}" if kind is None else "the partner did not tell its load"
+        if agreed.estimate is None:
+            problem = f"{candidate.partner} did not tell its load: is its release another than ours?"
             return [AgentLog("error", problem), *self._tell(self._mediator.cancel(problem, now), now)]
         self._giving = Giving(agreed, kind, self._settings, decision)
         self._mediator.extend(now + self._giving.deadline_s)
