@@ -44,7 +44,7 @@ def test_bounds_are_the_ones_documented() -> None:
     assert f"after {detector.YIELDS_MAX} detections that waited" in WORDS
     assert f"after {standing.STABILISE_PERIODS_MAX} of these in any case" in WORDS
     assert f"after {BalanceSettings().global_requests} such requests" in WORDS
-    assert standing.BUSY_S_MAX == 3_600
+    assert standing.BUSY_S_MAX == mediator.SESSION_S_MAX == 3_600
     assert "after an hour at the latest" in WORDS
     assert pie.ANSWER_PERIODS == 0.1
     assert "at most ten times a period" in WORDS

@@ -65,7 +65,7 @@ KEEP_S: Final = 5.0
 LEASE_S: Final = 20.0
 """For how long nothing need be heard of the other side of a session."""
 
-SESSION_S_MAX: Final = 4 * 3_600.0
+SESSION_S_MAX: Final = 3_600.0
 """The longest session that an accepting broker knows, whatever it hears."""
 
 
@@ -382,7 +382,8 @@ class Mediator:
             return []
         if self.stage is Stage.MOVING:
             return []  # the clients that are under way decide, not the broker that forgot them
-        return self.cancel(f"{sender} knows nothing of the session any more: it was started anew", now, "gone")
+        why = "it was started anew, or the session took too long"
+        return self.cancel(f"{sender} knows nothing of the session any more: {why}", now, "gone")
 
     def _look_after(self, session: _Session, now: float) -> list[News]:
         is_silent = now >= session.heard_at + LEASE_S
