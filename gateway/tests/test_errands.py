@@ -1,6 +1,6 @@
-"""What agents ask of their gateway: profiles, computations, moves, answers to operators; each is answered once."""
+"""What agents ask of their gateway: computations, moves, answers to operators; each is answered once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -9,31 +9,24 @@ import pytest
 from mqloom.core import layout
 from mqloom.core.agent_records import AgentAnswer, AgentQuestion, decode_agent_answer, encode_agent_question
 from mqloom.core.effects import Effect, PublishLocally, RunBeside
-from mqloom.core.events import Asked, LoadMeasured, OrderAnswered, Ordered, RanBeside, RecordReceived, Woke
+from mqloom.core.events import Asked, LoadMeasured, OrderAnswered, Ordered, RanBeside
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import (
     AGENT_ANSWER_BYTES_MAX,
     COMPUTATIONS_MAX,
     COMPUTE_S,
     MIGRATION_JOBS_MAX,
-    PROFILE_BYTES_MAX,
-    PROFILE_KEYS,
     PROFILE_SAMPLES_MAX,
-    PROFILE_SLICE,
 )
-from mqloom.core.load import Load
 from mqloom.core.messages import Announce
 from mqloom.core.migration_records import MigrationRequest, encode_migration
-from mqloom.core.orders import MoveOrder, OrderAnswer, RosterBroker, encode_order_answer, is_order, read_order
-from mqloom.core.records import Record, Wish, encode_record
-from mqloom.core.signatures import OrderKey, OrderKeys
+from mqloom.core.orders import MoveOrder, OrderAnswer, encode_order_answer, is_order, read_order
+from mqloom.core.records import Wish
 from mqloom.core.subscription import Subscription
 from mqloom.gateway.agent_interfaces import (
     AgentAsked,
     AgentEffect,
     AgentEvent,
-    AgentView,
-    AgentWoke,
     AnswerOperator,
     ClientsMoved,
     Compute,
@@ -41,214 +34,14 @@ from mqloom.gateway.agent_interfaces import (
     LoadSampled,
     MoveClients,
     PublishControl,
-    Sample,
     TakeProfile,
 )
-from mqloom.gateway.agent_interfaces import ProfileTaken as Taken
 from mqloom.gateway.offload_interfaces import OffloadKind
-from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.rosters import OrderParts
-from mqloom.lab.gate import ANN, BOB, JSON, US, A, Gate, delivered, key, parts_of, publication, wakings
+from mqloom.lab.gate import ANN, BOB, US, A, Gate, key, parts_of, wakings
+from mqloom.lab.gate_agents import EAST, KEY, LOAD, ORDERS, Asking, Office
 
-KEY = OrderKey(b"k" * 32)
-EAST = GatewayId("east")
-BROKERS = {each: RosterBroker(host=each) for each in (US, EAST)}
-ORDERS = OrderParts(federation="bank", keys=OrderKeys(KEY), brokers=BROKERS, wall_at=lambda now: 1e6 + now)
 OPERATOR = ClientId("operator")
-LOAD = Load(
-    input_ratio=0.5,
-    delay_s=0.1,
-    output_ratio=0.2,
-    input_rate=5,
-    output_bytes_s=9,
-    output_bytes_s_max=10,
-    subscriptions=3,
-)
-
-
-class Asking:
-    """An agent that asks for what it is told to, with its next event, and sees its gateway."""
-
-    name = "pie"
-
-    def __init__(self) -> None:
-        self.happened: list[AgentEvent] = []
-        self.orders: list[AgentEffect] = []
-        self.view: AgentView | None = None
-        self.answer: Callable[[AgentEvent], Sequence[AgentEffect]] = lambda event: ()
-
-    def see(self, view: AgentView) -> None:
-        self.view = view
-
-    def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
-        self.happened.append(event)
-        orders, self.orders = self.orders, []
-        return [*orders, *self.answer(event)]
-
-
-class Office(Gate):
-    """A node with an agent."""
-
-    def __init__(self, *neighbours: GatewayId, orders: OrderParts | None = ORDERS) -> None:
-        self.agent = Asking()
-        super().__init__(replace(parts_of(*neighbours, agents=[self.agent]), orders=orders))
-        if neighbours:
-            self.up(*neighbours)
-
-    def order(self, *orders: AgentEffect) -> list[Effect]:
-        """Let the agent order something; returns what is done."""
-        self.agent.orders = list(orders)
-        return self.handle(LoadMeasured(load=LOAD))
-
-    def answers(self) -> list[AgentEvent]:
-        """Return what the agent was told, once."""
-        happened, self.agent.happened = self.agent.happened, []
-        return [event for event in happened if not isinstance(event, AgentWoke | LoadSampled)]
-
-    def wait(self, seconds: float = 0.0) -> list[Effect]:
-        self.now += seconds
-        return self.handle(Woke())
-
-    def settle(self) -> list[AgentEvent]:
-        """Wake as often as is asked for at once; return what the agent was told."""
-        while self.now in wakings(self.wait()):
-            pass
-        return self.answers()
-
-    def travels(self, client: ClientId, **fields: object) -> None:
-        record = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame", incarnation="first")
-        data = encode_record(msgspec.structs.replace(record, **fields))
-        self.handle(RecordReceived(client=client, data=data))
-
-
-# ---- profiles ----------------------------------------------------------------------------------------------------
-
-
-def test_a_profile_says_what_each_publication_matches_here_and_there() -> None:
-    office = Office(A)
-    office.record(ANN, {"low": ("a/#", "x < 5"), "all": ("a/#", "")})
-    office.record(BOB, {"high": ("a/#", "x >= 5")})
-    there = Subscription.parse("a/b", "x >= 7")
-    office.order(TakeProfile("t", [there], 3, 30.0))
-    office.now = 2.0
-    effects = office.publish(b'{"x": 1}', b'{"x": 9}')
-    assert len(delivered(effects, ANN)) == 2
-    assert office.answers() == []
-    office.now = 4.0
-    office.hear(A, publication(0, b'{"x": 6}'))
-    [taken] = office.answers()
-    assert isinstance(taken, Taken)
-    assert (taken.token, taken.took_s) == ("t", 4.0)
-    low, everything, high = key(US, 1), key(US, 2), key(US, 3)
-    size = len("a/b") + len(b'{"x": 1}')
-    assert [(set(keys), *rest) for keys, *rest in taken.samples] == [
-        ({low, everything}, False, size),
-        ({high, everything}, True, size),
-        ({high, everything}, False, size),
-    ]
-
-
-def test_what_others_want_is_not_in_a_profile() -> None:
-    office = Office(A)
-    office.hear(A, Announce(key(A, 1), "a/#", ""))
-    office.order(TakeProfile("t", (), 1, 30.0))
-    office.publish(b"{}")
-    assert [taken.samples for taken in office.answers() if isinstance(taken, Taken)] == [[Sample([], False, 5)]]
-
-
-def test_a_profile_ends_when_its_time_is_over() -> None:
-    office = Office()
-    effects = office.order(TakeProfile("t", (), 50, 30.0))
-    assert 30.0 in wakings(effects)
-    office.publish(b"{}")
-    office.wait(29.9)
-    assert office.answers() == []
-    office.wait(0.1)
-    [taken] = office.answers()
-    assert isinstance(taken, Taken)
-    assert (len(taken.samples), taken.took_s) == (1, 30.0)
-    office.publish(b"{}")
-    office.wait(99.0)
-    assert office.answers() == []
-
-
-def test_a_new_profile_replaces_the_one_before() -> None:
-    office = Office()
-    office.order(TakeProfile("first", (), 2, 30.0))
-    office.publish(b"{}")
-    office.order(TakeProfile("second", (), 2, 30.0))
-    office.publish(b"{}", b"{}", b"{}")
-    office.wait(60.0)
-    assert [taken.token for taken in office.answers() if isinstance(taken, Taken)] == ["second"]
-
-
-def test_a_large_covering_set_is_tried_in_slices_and_publications_go_on_meanwhile() -> None:
-    office = Office()
-    office.record(ANN, {"all": ("#", "")})
-    office.answers()
-    covering = [Subscription.parse("a/b", f"x = {number}") for number in range(PROFILE_SLICE * 5)]
-    office.order(TakeProfile("t", covering, 3, 30.0))
-    office.publish(b'{"x": 0}', b'{"x": -1}', b'{"x": %d}' % (len(covering) - 1))
-    assert office.answers() == []
-    assert len(delivered(office.publish(b"{}"))) == 1  # which is a waking, too
-    rounds = 0
-    while not (answers := office.answers()):
-        office.wait()
-        rounds += 1
-    assert 5 <= rounds <= 8
-    [taken] = answers
-    assert isinstance(taken, Taken)
-    assert [sample.is_wanted_there for sample in taken.samples] == [True, False, True]
-
-
-def test_samples_that_thousands_want_are_sorted_in_slices_too() -> None:
-    office = Office()
-    wanting = 1_000
-    office.record(ANN, {f"w{number}": ("#", "") for number in range(wanting)})
-    office.answers()
-    office.order(TakeProfile("t", (), 50, 30.0))
-    office.publish(*[b"{}"] * 50)
-    rounds = 0
-    while not (answers := office.answers()):
-        office.wait()
-        rounds += 1
-    assert rounds >= 50 * wanting // (PROFILE_SLICE * PROFILE_KEYS) - 2  # the first go along with the publications
-    [taken] = answers
-    assert isinstance(taken, Taken)
-    assert [len(sample.keys) for sample in taken.samples] == [wanting] * 50
-
-
-def test_another_configuration_ends_a_profile_with_what_there_is() -> None:
-    office = Office()
-    office.order(TakeProfile("t", (), 50, 30.0))
-    office.publish(b"{}")
-    office.node.handle(Reconfigured(codecs=(("#", JSON),), standing=(), federate=(), data=("#",), orders=ORDERS), 5.0)
-    [taken] = office.answers()
-    assert isinstance(taken, Taken)
-    assert (len(taken.samples), taken.took_s) == (1, 5.0)
-
-
-def test_samples_hold_so_many_bytes_and_no_more() -> None:
-    office = Office()
-    office.order(TakeProfile("t", (), 50, 30.0))
-    large = b"x" * (PROFILE_BYTES_MAX // 5)
-    for _ in range(7):
-        office.publish(large)
-    [taken] = office.answers()
-    assert isinstance(taken, Taken)
-    assert len(taken.samples) == 6
-
-
-def test_a_subscription_that_has_ended_since_is_not_in_the_profile() -> None:
-    office = Office()
-    office.record(ANN, {"one": ("a/#", "")})
-    office.order(TakeProfile("t", (), 2, 30.0))
-    office.publish(b"{}")
-    office.record(ANN, {})
-    office.publish(b"{}")
-    [taken] = office.answers()
-    assert isinstance(taken, Taken)
-    assert [list(sample.keys) for sample in taken.samples] == [[], []]
 
 
 # ---- computations ------------------------------------------------------------------------------------------------
