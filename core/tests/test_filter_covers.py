@@ -188,9 +188,9 @@ def test_covering_many_alternatives_is_bounded() -> None:
 def test_covering_many_patterns_takes_no_long_time() -> None:
     wide = Filter.parse(" AND ".join(f"x LIKE '%{'ab' * 8}{number}%_%c%'" for number in range(120)))
     narrow = Filter.parse(" AND ".join(f"x LIKE '%{'ab' * 8}{number}%_%c%d%'" for number in range(120)))
-    began = time.perf_counter()
+    began = time.process_time()
     assert wide.covers(narrow)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_prefix_ends_where_the_next_one_begins() -> None:

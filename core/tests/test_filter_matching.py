@@ -152,19 +152,19 @@ def test_relations_of_patterns_are_never_wrong(one: Pattern, other: Pattern, tex
 
 def test_a_hostile_pattern_takes_no_long_time() -> None:
     pattern = "%a" * 100 + "%b"
-    began = time.perf_counter()
+    began = time.process_time()
     assert not Filter.parse(f"x LIKE '{pattern}'").matches({"x": "a" * 10_000})
     assert not Pattern.read(pattern).covers(Pattern.read("a" * 4000 + "%"))
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
     "text", [" " * 8192, "a = 1" + "\t" * 8000, " \n" * 4000 + "a = 1", "a" + ".a" * 4000 + " = 1"]
 )
 def test_a_hostile_text_takes_no_long_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     Filter.parse(text)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_filter_is_frozen_and_shows_its_text() -> None:

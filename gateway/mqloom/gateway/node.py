@@ -97,7 +97,7 @@ class Node:
         self._guests = Guests(parts.gateway, self._journal)
         self._overlay = GuardedOverlay(parts.gateway, parts.overlay, parts.neighbours, self._journal)
         self._painter = Painter(parts.gateway, parts.epoch, self._links, self._overlay) if parts.shows_links else None
-        self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal)
+        self._routes = Routes(parts.neighbours, parts.matcher, self._overlay, self._outbox, self._journal, self._peers)
         self._flushes = Flushes(parts.gateway, parts.epoch, self._overlay, self._soft_links, self._waves, self._journal)
         self._contents = Contents(parts.codecs, self._journal, self._routes.mentions)
         self._subscribers = Subscribers(parts.gateway)
