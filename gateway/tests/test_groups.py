@@ -36,6 +36,14 @@ def test_a_window_begins_with_nothing_and_a_group_without_subscribers_is_none() 
     assert groups.window(10) == []
 
 
+def test_alerts_are_in_no_group() -> None:
+    groups = Groups([(key(1), Subscription.parse("mqloom/v1/alerts")), (key(2), wish(2))])
+    groups.matched([key(1), key(2)], 10, 1)
+    assert figures(groups.window(10)) == [("volume > 2", 1, 1, 10)]
+    groups.remove(key(1))
+    assert len(groups) == 1
+
+
 def test_what_matches_a_subscription_that_is_gone_is_passed_over() -> None:
     groups = Groups([(key(1), wish(1))])
     groups.matched([key(7)], 1, 1)

@@ -77,24 +77,36 @@ def test_a_line_that_falls_is_noise_and_counts_as_flat() -> None:
 
 
 def test_room_ends_where_a_resource_is_full_and_says_which() -> None:
-    (room,) = headroom_of({"A": estimate()}, full=0.9001)
+    (room,) = headroom_of({"A": estimate()}, {"A": 100}, full=0.9001)
     # input: 100 a second of 0.001 + 0.00002 n; output: ten bytes a second for each of n. 0.9 is passed at n = 401.
     assert (room.room, room.resource) == (300, "input")
-    (sending,) = headroom_of({"A": estimate(output_bytes_s=5_000.0)})
+    (sending,) = headroom_of({"A": estimate(output_bytes_s=5_000.0)}, {"A": 100})
     assert (sending.room, sending.resource) == (80, "output")
 
 
 def test_room_goes_by_deliveries_where_they_are_counted() -> None:
     counted = estimate(deliveries_s=10_000.0)
     # Each of 100 subscriptions has 1 delivery for each of 100 publications a second: 100 s^-1 * (0.001 + 0.00002 n).
-    (room,) = headroom_of({"A": counted}, full=0.9001)
+    (room,) = headroom_of({"A": counted}, {"A": 100}, full=0.9001)
     assert (room.room, room.resource) == (300, "input")
-    (half,) = headroom_of({"A": estimate(deliveries_s=5_000.0, output_bytes_s=0.0)}, full=0.9001)
+    (half,) = headroom_of({"A": estimate(deliveries_s=5_000.0, output_bytes_s=0.0)}, {"A": 100}, full=0.9001)
     assert (half.room, half.resource) == (700, "input")
 
 
+def test_subscriptions_of_other_gateways_take_no_output_and_do_not_make_those_of_clients_look_cheap() -> None:
+    sending = estimate(output_bytes_s=5_000.0)
+    (own,) = headroom_of({"A": sending}, {"A": 10})
+    assert (own.subscriptions, own.room, own.resource) == (100, 8, "output")
+
+
+def test_a_broker_whose_clients_have_none_has_room_for_such_as_others_have() -> None:
+    empty, busy = estimate(output_bytes_s=0.0), estimate(output_bytes_s=5_000.0)
+    rooms = headroom_of({"A": empty, "B": busy}, {"A": 0, "B": 50})
+    assert [(each.gateway, each.room, each.resource) for each in rooms] == [("A", 90, "output"), ("B", 40, "output")]
+
+
 def test_a_full_broker_has_no_room() -> None:
-    (room,) = headroom_of({"A": estimate(input_rate=500.0)})
+    (room,) = headroom_of({"A": estimate(input_rate=500.0)}, {"A": 100})
     assert room.room == 0
 
 
@@ -102,5 +114,5 @@ def test_an_idle_broker_has_no_end_in_sight() -> None:
     idle = BrokerEstimate(
         input_rate=0.0, subscriptions=0, delay=DelayModel(0.0, 0.001), output_bytes_s=0.0, output_bytes_s_max=1.0
     )
-    (room,) = headroom_of({"A": idle})
+    (room,) = headroom_of({"A": idle}, {})
     assert room.room == ROOM_MAX

@@ -1,13 +1,15 @@
 """Which of our own clients' subscriptions want the same: groups, whose traffic telemetry tells.
 
 Two are in one group when topic filter and WHERE are written the same way after parsing. Kept up with every subscription
-that comes and goes, since going through all of them once in a window would hold up publications.
+that comes and goes, since going through all of them once in a window would hold up publications. Alerts are in none:
+every gateway carries them, whether or not somebody listens, and nobody's subscribers would move with them.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from mqloom.core import layout
 from mqloom.core.ids import SubscriptionKey
 from mqloom.core.subscription import Subscription
 
@@ -38,6 +40,8 @@ class Groups:
 
     def add(self, key: SubscriptionKey, subscription: Subscription) -> None:
         """A subscription of one of our own clients stands from now on."""
+        if subscription.topics == layout.alerts():
+            return
         group = self._groups.get(subscription)
         if group is None:
             group = self._groups[subscription] = Group(subscription)
@@ -46,7 +50,9 @@ class Groups:
 
     def remove(self, key: SubscriptionKey) -> None:
         """It stands no more; what its group got is told nevertheless."""
-        group = self._of.pop(key)
+        group = self._of.pop(key, None)
+        if group is None:  # it was for alerts
+            return
         group.subscribers -= 1
         if not group.subscribers and not group.publications:
             del self._groups[group.subscription]

@@ -19,7 +19,7 @@ from mqloom.spark_analytics.capacity import balancing, overlay, service, utilisa
 from mqloom.spark_analytics.capacity.estimates import busy_estimates, counting_of
 from mqloom.spark_analytics.capacity.forecast import Forecast, forecasts_of
 from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns
-from mqloom.spark_analytics.capacity.groups import GroupTraffic, group_traffic, groups_of
+from mqloom.spark_analytics.capacity.groups import GroupTraffic, group_traffic, groups_of, own_subscriptions
 from mqloom.spark_analytics.capacity.questions import Questions, scenarios_of
 from mqloom.spark_analytics.capacity.redundancy import (
     Clusters,
@@ -118,7 +118,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     counting = counting_of(used)
     samples = service.samples_of(telemetry["service"], counting)
     models = service.models_of(columns(service.service_points(samples)))
-    silent = [broker for broker in clients if broker not in models]
+    silent = [each for each in clients if each not in models or models[each].samples < service.SAMPLES_LEAST]
     if silent:
         samples = service.load_samples(load, silent, counting)
         models |= service.models_of(columns(service.service_points(samples)))
@@ -154,7 +154,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         forecasts=forecasts_of(over_time, questions.full),
         models=models,
         estimates=estimates,
-        headroom=service.headroom_of(estimates, questions.full),
+        headroom=service.headroom_of(estimates, own_subscriptions(groups, clients), questions.full),
         scenarios=scenarios_of(WhatIf(estimates, groups, clients, members), questions),
         links=links,
         passings=overlay.passings_of(links),

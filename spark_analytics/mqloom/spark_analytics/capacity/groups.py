@@ -3,7 +3,7 @@
 The unit of "what if" and of redundancy, as it is the load agents' (paper 000, section 4.1, and `mqloom.agents.press`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,6 +89,12 @@ def groups_of(collected: Columns) -> list[GroupTraffic]:
             )
         )
     return found
+
+
+def own_subscriptions(groups: Iterable[GroupTraffic], clients: Mapping[str, int]) -> dict[str, int]:
+    """Return how many subscriptions each broker's own clients have: as groups tell, and one for each at least."""
+    told = {gateway: sum(each.subscribers for each in found) for gateway, found in by_gateway(groups).items()}
+    return {gateway: max(told.get(gateway, 0), number) for gateway, number in clients.items()}
 
 
 def by_gateway(groups: Iterable[GroupTraffic]) -> dict[str, list[GroupTraffic]]:

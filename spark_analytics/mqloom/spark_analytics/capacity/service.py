@@ -7,9 +7,9 @@ counts, with outliers weighing less. Spark puts samples into buckets of work, an
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -31,6 +31,9 @@ SURE: Final = 4.0
 
 MATCHING_SURE: Final = 2.0
 """The same for what a subscription costs beside deliveries."""
+
+SAMPLES_LEAST: Final = 10
+"""A broker with fewer samples is taken by its load records, where windows count in which little came, too."""
 
 ROOM_MAX: Final = 10_000_000
 """More subscriptions are not counted."""
@@ -87,27 +90,30 @@ class Headroom:
 
 
 def samples_of(service: DataFrame, counting: Collection[str]) -> DataFrame:
-    """Return what publications have cost, sample by sample; `counting` are the brokers that tell their deliveries."""
+    """Return what publications have cost, sample by sample; `counting` are the brokers that tell their deliveries.
+
+    Of these, what agents would not learn from either is left out: what few publications cost is chance.
+    """
     found = service.where("publications > 0 AND service_s > 0")
-    each = f.col("deliveries") / f.col("publications")
-    return _samples(found, counting, f.col("publications"), each, f.col("service_s"))
+    found = found.where(~_counts(counting) | (f.col("publications") >= LEARNT_FROM_MIN))
+    return _samples(found, counting, f.col("deliveries") / f.col("publications"), f.col("service_s"))
 
 
 def load_samples(load: DataFrame, gateways: Collection[str], counting: Collection[str]) -> DataFrame:
-    """Return the same of brokers that told no samples: the matching delay in their load records."""
+    """Return the same of brokers with hardly any: the matching delay in their load records, however little came."""
     found = load.where(f.col("gateway").isin(list(gateways))).where("input_rate > 0 AND delay_s > 0")
-    publications = f.col("input_rate") * f.col("window_s")
-    return _samples(found, counting, publications, f.col("deliveries_s") / f.col("input_rate"), f.col("delay_s"))
+    return _samples(found, counting, f.col("deliveries_s") / f.col("input_rate"), f.col("delay_s"))
 
 
-def _samples(
-    frame: DataFrame, counting: Collection[str], publications: Column, deliveries_each: Column, service_s: Column
-) -> DataFrame:
-    """Return gateway, work, subscriptions and service time of what the load agents would learn from."""
-    counts = f.col("gateway").isin(list(counting))
-    learnt = ~counts | (publications >= LEARNT_FROM_MIN) & deliveries_each.isNotNull()
+def _counts(counting: Collection[str]) -> Column:
+    return f.col("gateway").isin(list(counting))
+
+
+def _samples(frame: DataFrame, counting: Collection[str], deliveries_each: Column, service_s: Column) -> DataFrame:
+    """Return gateway, work, subscriptions and service time."""
+    counts = _counts(counting)
     work = f.when(counts, deliveries_each).otherwise(f.col("subscriptions").cast("double"))
-    return frame.where(learnt).select(
+    return frame.where(~counts | deliveries_each.isNotNull()).select(
         "gateway",
         counts.alias("is_by_deliveries"),
         work.alias("work"),
@@ -207,21 +213,41 @@ def _robust_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, f
     return slope, base, spread
 
 
-def headroom_of(estimates: dict[str, BrokerEstimate], full: float = FULL) -> list[Headroom]:
+class _Usual(NamedTuple):
+    """What a subscription of a broker's own clients takes, in the mean."""
+
+    bytes_s: float = 0.0
+    deliveries_s: float = 0.0
+
+
+def headroom_of(estimates: Mapping[str, BrokerEstimate], own: Mapping[str, int], full: float = FULL) -> list[Headroom]:
     """Return for each broker how many more subscriptions of its usual kind it can hold until a resource is full.
 
-    Publications come in as before, and a new subscription takes as much output, and as many deliveries, as the mean
-    one: by the estimators that the load agents use.
+    Publications come in as before, and a new subscription takes as much output, and as many deliveries, as the mean of
+    its own clients': by the estimators that the load agents use. `own` says how many these have; the others in its
+    matcher are of other gateways, and take neither. To a broker whose clients have none the mean of all applies.
     """
-    return [_headroom(gateway, estimate, full) for gateway, estimate in sorted(estimates.items())]
+    all_of_them = _usual([each for name, each in estimates.items() if own.get(name)], sum(own.values()))
+    return [
+        _headroom(name, each, _usual([each], own[name]) if own.get(name) else all_of_them, full)
+        for name, each in sorted(estimates.items())
+    ]
 
 
-def _headroom(gateway: str, estimate: BrokerEstimate, full: float) -> Headroom:
-    share = 1 / estimate.subscriptions if estimate.subscriptions else 0.0
-    bytes_s, deliveries_s = share * estimate.output_bytes_s, share * (estimate.deliveries_s or 0.0)
+def _usual(estimates: Sequence[BrokerEstimate], subscriptions: int) -> _Usual:
+    if not subscriptions:
+        return _Usual()
+    return _Usual(
+        sum(each.output_bytes_s for each in estimates) / subscriptions,
+        sum(each.deliveries_s or 0.0 for each in estimates) / subscriptions,
+    )
 
+
+def _headroom(gateway: str, estimate: BrokerEstimate, usual: _Usual, full: float) -> Headroom:
     def after(number: int) -> BrokerEstimate:
-        return estimate.after(subscriptions=number, bytes_s=number * bytes_s, deliveries_s=number * deliveries_s)
+        return estimate.after(
+            subscriptions=number, bytes_s=number * usual.bytes_s, deliveries_s=number * usual.deliveries_s
+        )
 
     low, high = 0, 1
     while high < ROOM_MAX and after(high).utilisation <= full:

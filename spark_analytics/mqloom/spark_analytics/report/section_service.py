@@ -87,10 +87,10 @@ def _table(analysis: Analysis) -> str:
     ]
     note = (
         '<p class="note">Publications come in as before, and each new subscription takes as much output, and as many '
-        "deliveries, as the mean. What a publication costs grows with its deliveries, as load agents reckon; gateways "
-        "of an earlier version do not tell these, and there it counts by subscription. "
-        "\N{LEFT DOUBLE QUOTATION MARK}At most\N{RIGHT DOUBLE QUOTATION MARK}: it was seen with about one number only, "
-        "so all of its time counts as theirs.</p>"
+        "deliveries, as the mean of those of the broker's own clients. What a publication costs grows with its "
+        "deliveries, as load agents reckon; gateways of an earlier version do not tell these, and there it counts by "
+        "subscription. \N{LEFT DOUBLE QUOTATION MARK}At most\N{RIGHT DOUBLE QUOTATION MARK}: it was seen with about "
+        "one number only, so all of its time counts as theirs.</p>"
     )
     return table(heads, rows) + note
 
