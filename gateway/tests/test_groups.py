@@ -24,16 +24,39 @@ def test_those_who_want_the_same_are_one_group_however_they_wrote_it() -> None:
     assert figures(groups.window(10)) == [("volume > 1", 2, 6, 150), ("volume > 3", 1, 5, 50)]
 
 
-def test_a_window_begins_with_nothing_and_a_group_without_subscribers_is_none() -> None:
+def test_a_window_begins_with_nothing_and_a_group_without_subscribers_is_told_once() -> None:
     groups = Groups([])
     groups.add(key(1), wish(1))
     groups.add(key(2), wish(2))
     groups.matched([key(1), key(2)], 1, 1)
     groups.window(10)
     groups.remove(key(2))
-    assert figures(groups.window(10)) == [("volume > 1", 1, 0, 0)]
+    assert figures(groups.window(10)) == [("volume > 2", 0, 0, 0), ("volume > 1", 1, 0, 0)]
+    groups.matched([key(1)], 7, 1)
     groups.remove(key(1))
+    assert figures(groups.window(10)) == [("volume > 1", 0, 1, 7)]
     assert groups.window(10) == []
+    assert len(groups) == 0
+
+
+def test_a_group_that_is_back_before_it_was_told_as_gone_was_never_gone() -> None:
+    groups = Groups([(key(1), wish(1)), (key(2), wish(2))])
+    groups.remove(key(1))
+    groups.add(key(3), wish(1))
+    assert sorted(figures(groups.window(10))) == [("volume > 1", 1, 0, 0), ("volume > 2", 1, 0, 0)]
+
+
+def test_groups_that_are_gone_come_first_and_none_is_forgotten_for_lack_of_room() -> None:
+    groups = Groups([(key(number), wish(number)) for number in range(6)])
+    groups.matched([key(5)], 1, 1)
+    for number in range(5):
+        groups.remove(key(number))
+    told = [figures(groups.window(2)) for _ in range(3)]
+    assert [len(each) for each in told] == [2, 2, 2]
+    assert {where: count for each in told for where, count, _, _ in each} == {
+        **{f"volume > {number}": 0 for number in range(5)},
+        "volume > 5": 1,
+    }
 
 
 def test_alerts_are_in_no_group() -> None:

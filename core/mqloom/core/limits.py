@@ -274,6 +274,9 @@ TOKEN_LENGTH_MAX: Final = 1_024
 CLIENTS_MAX: Final = 100_000
 """Clients with subscriptions at one gateway; a newcomer past that is refused."""
 
+GROUPS_GONE_MAX: Final = 10_000
+"""Groups that have lost their last subscriber and wait to be told so in telemetry; further ones are not told."""
+
 PLAIN_FILTERS_MAX: Final = 10_000
 """Topic filters of the plain clients of one broker; further ones are not federated, and counted."""
 

@@ -3,6 +3,9 @@
 Two are in one group when topic filter and WHERE are written the same way after parsing. Kept up with every subscription
 that comes and goes, since going through all of them once in a window would hold up publications. Alerts are in none:
 every gateway carries them, whether or not somebody listens, and nobody's subscribers would move with them.
+
+A group that loses its last subscriber is told once more, without any: else whoever reads would have it here for ever,
+and again where its subscribers went.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,6 +14,7 @@ from itertools import islice
 
 from mqloom.core import layout
 from mqloom.core.ids import SubscriptionKey
+from mqloom.core.limits import GROUPS_GONE_MAX
 from mqloom.core.subscription import Subscription
 
 
@@ -32,6 +36,7 @@ class Groups:
         self._groups: dict[Subscription, Group] = {}
         self._silent_from = 0
         self._busy: dict[Group, None] = {}
+        self._gone: dict[Subscription, Group] = {}
         for key, subscription in subscriptions:
             self.add(key, subscription)
 
@@ -43,6 +48,7 @@ class Groups:
         if subscription.topics == layout.alerts():
             return
         group = self._groups.get(subscription)
+        self._gone.pop(subscription, None)
         if group is None:
             group = self._groups[subscription] = Group(subscription)
         group.subscribers += 1
@@ -54,8 +60,11 @@ class Groups:
         if group is None:  # it was for alerts
             return
         group.subscribers -= 1
-        if not group.subscribers and not group.publications:
-            del self._groups[group.subscription]
+        if not group.subscribers:
+            if len(self._gone) < GROUPS_GONE_MAX:
+                self._gone[group.subscription] = group
+            if not group.publications:
+                del self._groups[group.subscription]
 
     def matched(self, keys: Collection[SubscriptionKey], payload_bytes: int, weight: float) -> None:
         """A publication, which stands for so many, went to these subscriptions."""
@@ -66,14 +75,19 @@ class Groups:
             self._busy[group] = None
 
     def window(self, most: int) -> list[Group]:
-        """Return the groups to tell of, and begin a window: those with most traffic, then others in turn.
+        """Return the groups to tell of, and begin a window: those that are gone, those with most traffic, then others.
 
         Their figures are to be read at once; with the next call they are of the next window.
         """
-        busy = sorted(self._busy, key=lambda group: -group.publications)[:most]
-        silent = list(islice(self._silent(), most - len(busy)))
+        gone = list(islice(self._gone.values(), most))
+        for group in gone:
+            del self._gone[group.subscription]
+        others = [group for group in self._busy if group.subscribers]
+        busy = sorted(others, key=lambda group: -group.publications)[: most - len(gone)]
+        silent = list(islice(self._silent(), most - len(gone) - len(busy)))
         found = [
-            Group(each.subscription, each.subscribers, each.publications, each.payload_bytes) for each in busy + silent
+            Group(each.subscription, each.subscribers, each.publications, each.payload_bytes)
+            for each in (*gone, *busy, *silent)
         ]
         for group in self._busy:
             group.publications = group.payload_bytes = 0
