@@ -45,7 +45,15 @@ def test_typed_records_are_lines_of_their_own_with_kind_and_fields(tmp_path: Pat
     sinks.telemetry(GatewayId("north"), [], fail)
     record(sinks)
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
-        {"gateway": "north", "kind": "service", "at": 1.5, "subscriptions": 7, "service_s": 0.25, "publications": 3},
+        {
+            "gateway": "north",
+            "kind": "service",
+            "at": 1.5,
+            "subscriptions": 7,
+            "service_s": 0.25,
+            "publications": 3,
+            "deliveries": None,
+        },
         {"gateway": "north", "kind": "refusal", "at": 2.5, "counter": "frames_refused", "reason": "key", "amount": 4},
     ]
 
