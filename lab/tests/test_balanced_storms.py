@@ -30,9 +30,18 @@ def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
     assert report.findings == []
     assert report.delivered >= report.expected > 0
     assert moved(world) > 0
+    assert report.has_agents
+    assert report.sessions > 0
     assert world.balanced is not None
     parts = [agent.part for agent in world.balanced.agents.values()]
     assert all(part is not None and part.state is not BalanceState.BUSY for part in parts)
+
+
+def test_whoever_asks_for_agents_has_them_in_every_run_and_without_it_in_some() -> None:
+    plans = [draw_plan(seed, agents=True) for seed in range(50)]
+    assert all(plan.is_balanced and any(each.travels for each in plan.subscribers) for plan in plans)
+    assert 0 < sum(draw_plan(seed).is_balanced for seed in range(50)) < 25
+    assert draw_plan(SEED, agents=True) == draw_plan(SEED)  # which has them anyway
 
 
 @pytest.mark.full

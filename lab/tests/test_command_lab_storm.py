@@ -29,6 +29,8 @@ def run_report(seed: int, findings: list[str]) -> RunReport:
         lost_with_subscription=0,
         missed_when_leaving=0,
         held_by_lost_stores=0,
+        has_agents=True,
+        sessions=2,
         findings=findings,
     )
 
@@ -44,15 +46,17 @@ def storm_in_which(
         traces: Path | None,
         after_each: Callable[[RunReport], None],
         broken: str | None,
+        agents: bool,
     ) -> StormReport:
         reports = [run_report(each, ["c1 missed p7"] if each in failing else []) for each in range(seed, seed + runs)]
         for each in reports:
             if each.findings:
-                tell(f"seed {each.seed} failed; replay it with: {replay_command(each.seed, broken)}")
+                tell(f"seed {each.seed} failed; replay it with: {replay_command(each.seed, broken, agents=agents)}")
             after_each(each)
         failed = sum(bool(each.findings) for each in reports)
         tell(f"{runs} runs, {failed} failed")
         sums = {"hops": 100 * runs, "expected": 20 * runs, "delivered": 20 * runs, "lost": 0, "held_by_lost_stores": 0}
+        sums |= {"with_agents": runs if agents else 0, "sessions": 2 * runs if agents else 0}
         return StormReport(seed=seed, runs=runs, failed=failed, reports=reports, **sums)
 
     return run_storm
@@ -77,6 +81,13 @@ def test_a_storm_that_fails_ends_with_1_and_says_how_to_see_it_again(capsys: pyt
 def test_a_storm_of_broken_gateways_is_seen_again_with_these(capsys: pytest.CaptureFixture[str]) -> None:
     assert call({6}, "--runs", "3", "--seed", "5", "--broken", "forgetting-parked") == 1
     assert "mqloom lab storm --runs 1 --seed 6 --broken forgetting-parked\n" in capsys.readouterr().out
+
+
+def test_a_storm_with_agents_is_seen_again_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call({6}, "--runs", "3", "--seed", "5", "--agents", "--json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["failures"][0]["replay"] == "mqloom lab storm --runs 1 --seed 6 --agents"
+    assert (answer["with_agents"], answer["sessions"]) == (3, 6)
 
 
 def test_json_is_one_object_and_what_failed_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Name the arguments."""
     parser.add_argument("--runs", type=whole_number(RUNS_MAX), default=200, metavar="N", help="how many; 200")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first run; 1")
+    parser.add_argument("--agents", action="store_true", help="load agents that move clients in every run, not in some")
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="write an account of each failure into a folder")
     parser.add_argument("--broken", metavar="NAME", help="break the gateways on purpose, to see the checkers notice")
@@ -62,25 +63,26 @@ def storm(arguments: argparse.Namespace, run_storm: "Callable[..., StormReport]"
                 traces=arguments.traces,
                 after_each=after_each,
                 broken=arguments.broken,
+                agents=arguments.agents,
             )
     finally:  # also what was found before somebody had enough
         if not arguments.json:
             sys.stdout.writelines(f"{line}\n" for line in told)
     if arguments.json:
-        print(json.dumps(as_json(report, arguments.broken)))  # noqa: T201 - a command's answer
+        print(json.dumps(as_json(report, arguments.broken, agents=arguments.agents)))  # noqa: T201 - a command's answer
         if report.failed:
             sys.stderr.writelines(f"{line}\n" for line in told)
     return 1 if report.failed else 0
 
 
-def as_json(report: "StormReport", broken: str | None = None) -> dict[str, object]:
+def as_json(report: "StormReport", broken: str | None = None, *, agents: bool = False) -> dict[str, object]:
     """Return what `--json` prints: the sums, what was found and how to see it again, and every run."""
     from mqloom.lab.storm import replay_command  # noqa: PLC0415 - as above
 
     sums: dict[str, object] = msgspec.to_builtins(report)
     runs = sums.pop("reports")
     failures = [
-        {"seed": each.seed, "replay": replay_command(each.seed, broken), "findings": each.findings}
+        {"seed": each.seed, "replay": replay_command(each.seed, broken, agents=agents), "findings": each.findings}
         for each in report.reports
         if each.findings
     ]

@@ -64,6 +64,9 @@ class RunReport(Struct, kw_only=True):
     lost_with_subscription: int
     missed_when_leaving: int
     held_by_lost_stores: int
+    has_agents: bool
+    sessions: int
+    """In which load agents moved clients, as far as they remember: in its last life each."""
     findings: list[str]
 
 
@@ -78,14 +81,21 @@ class StormReport(Struct, kw_only=True):
     delivered: int
     lost: int
     held_by_lost_stores: int
+    with_agents: int
+    sessions: int
     reports: list[RunReport]
 
 
 # ---- drawing -------------------------------------------------------------------------------------------------------
 
 
-def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True) -> Plan:
-    """Return the plan of a run by its seed, with faults of these kinds only, and with clients that move or without."""
+def draw_plan(
+    seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True, agents: bool = False
+) -> Plan:
+    """Return the plan of a run by its seed, with faults of these kinds only, and with clients that move or without.
+
+    With `agents` there are such clients and load agents in any case, and nobody joins late.
+    """
     randomness = random.Random(f"{seed} plan")  # noqa: S311 - a simulation, not a secret
     gateways = tuple(f"G{index}" for index in range(randomness.randint(2, 7)))
     topology = randomness.choice(TOPOLOGIES)
@@ -109,18 +119,18 @@ def draw_plan(seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migratio
         link_latency_s=randomness.choice((0.001, 0.02, 0.1, 0.3)),
         everybody_leaves=randomness.random() < 0.5,
     )
-    plan = structs.replace(plan, joins=_joins(plan, moments))
+    plan = structs.replace(plan, joins=() if agents else _joins(plan, moments))
     count = randomness.choice((0, 1, 2, 4, 8, 12, 16))
     drawn = faults.draw(plan, randomness, count, kinds, moments)
     weaving = random.Random(f"{seed} weaving")  # noqa: S311 - as above
     if weaving.random() < 0.5 or len(gateways) < 3:
         still = structs.replace(plan, faults=drawn)
-        return _with_travellers(still, moments) if migrations else still
+        return _with_travellers(still, moments, agents) if migrations else still
     soft = faults.draw_soft(plan, weaving, weaving.choice((0, 1, 4)) if kinds else 0, moments)
     together = sorted((*drawn, *soft), key=lambda fault: (fault.at, fault.kind, fault.target))
     moving = structs.replace(plan, faults=tuple(together), is_restless=True, moves=_moves(plan, moments))
     still = _with_places(moving) if moving.moves else moving
-    return _with_travellers(still, moments) if migrations else still
+    return _with_travellers(still, moments, agents) if migrations else still
 
 
 def _joins(plan: Plan, moments: Sequence[float]) -> tuple[JoinPlan, ...]:
@@ -168,13 +178,13 @@ def _with_places(plan: Plan) -> Plan:
     return structs.replace(plan, faults=tuple(kept))
 
 
-def _with_travellers(plan: Plan, moments: Sequence[float]) -> Plan:
-    """Return, in two runs of five, the plan with subscribers that are moved between brokers, and killed.
+def _with_travellers(plan: Plan, moments: Sequence[float], agents: bool) -> Plan:
+    """Return, in two runs of five or with agents, the plan with subscribers that are moved between brokers, and killed.
 
     There no broker loses its store, and no link is away for longer than a client that moves is patient.
     """
     randomness = random.Random(f"{plan.seed} travelling")  # noqa: S311 - as above
-    if randomness.random() < 0.6 or plan.joins:
+    if (randomness.random() < 0.6 and not agents) or plan.joins:
         return plan
     subscribers = tuple(structs.replace(each, travels=randomness.random() < 0.7) for each in plan.subscribers)
     names = [each.name for each in subscribers if each.travels]
@@ -198,14 +208,15 @@ def _with_travellers(plan: Plan, moments: Sequence[float]) -> Plan:
             subscribers=subscribers,
             faults=tuple(sorted(kept, key=lambda fault: (fault.at, fault.kind, fault.target))),
             migrations=tuple(sorted(migrations, key=lambda each: each.at)),
-        )
+        ),
+        agents,
     )
 
 
-def _with_agents(plan: Plan) -> Plan:
-    """Return, in half of the runs, the plan with load agents, and a crowd at one broker for them to move."""
+def _with_agents(plan: Plan, agents: bool) -> Plan:
+    """Return, in half of the runs or if asked for, the plan with load agents, and a crowd at a broker to be moved."""
     randomness = random.Random(f"{plan.seed} balancing")  # noqa: S311 - as above
-    if randomness.random() >= BALANCED:
+    if randomness.random() >= BALANCED and not agents:
         return plan
     edges = [name for name, neighbours in plan.neighbours.items() if len(neighbours) == 1]
     crowded = randomness.choice(edges)
@@ -312,6 +323,8 @@ def run_plan(plan: Plan, options: Options | None = None) -> tuple[RunReport, Wor
         lost_with_subscription=judgement.lost_with_subscription,
         missed_when_leaving=judgement.missed_when_leaving,
         held_by_lost_stores=len(world.losses()),
+        has_agents=plan.is_balanced,
+        sessions=world.sessions_held(),
         findings=findings,
     )
     return report, world
@@ -332,9 +345,11 @@ def _rest(world: World) -> list[str]:
     return [*checkers.at_rest(world), *checkers.when_all_have_left(world)]
 
 
-def run_seed(seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True) -> RunReport:
+def run_seed(
+    seed: int, kinds: Sequence[str] = tuple(faults.KINDS), *, migrations: bool = True, agents: bool = False
+) -> RunReport:
     """Run the plan of a seed; seeds that failed before there were clients that move, without those."""
-    report, _ = run_plan(draw_plan(seed, kinds, migrations=migrations))
+    report, _ = run_plan(draw_plan(seed, kinds, migrations=migrations, agents=agents))
     return report
 
 
@@ -347,21 +362,23 @@ def run_storm(
     kinds: Sequence[str] = tuple(faults.KINDS),
     after_each: Callable[[RunReport], None] = lambda report: None,
     broken: str | None = None,
+    agents: bool = False,
 ) -> StormReport:
     """Run the seeds from `seed` on; `tell` is given what a person should read, `traces` is where traces go.
 
-    `broken` is what gateways were broken by, so that it can be told how to see a run again.
+    `broken` is what gateways were broken by, so that it can be told how to see a run again. `agents`: load agents in
+    every run, not in some.
     """
     reports = []
     collecting = gc.isenabled()
     gc.disable()  # a world is a tangle of references, and is gone as a whole
     try:
         for number in range(seed, seed + runs):
-            report = run_seed(number, kinds)
+            report = run_seed(number, kinds, agents=agents)
             reports.append(report)
             gc.collect()
             if report.findings:
-                explain(number, tell, traces, kinds, broken)
+                explain(number, tell, traces, kinds, broken, agents)
             after_each(report)
     finally:
         if collecting:
@@ -375,6 +392,8 @@ def run_storm(
         delivered=sum(report.delivered for report in reports),
         lost=sum(report.lost for report in reports),
         held_by_lost_stores=sum(report.held_by_lost_stores for report in reports),
+        with_agents=sum(report.has_agents for report in reports),
+        sessions=sum(report.sessions for report in reports),
         reports=reports,
     )
     tell(summary(storm))
@@ -385,9 +404,11 @@ def summary(storm: StormReport) -> str:
     """Return a storm in a line."""
     held = storm.held_by_lost_stores
     lost = f"; stores that were lost held {_counted(held, 'message')}, so that {storm.lost:,} deliveries were missed"
+    agents = f"; load agents in {_counted(storm.with_agents, 'run')} moved clients in {storm.sessions:,} sessions"
     return (
         f"{_counted(storm.runs, 'run')}, {storm.failed:,} failed: {storm.delivered:,} deliveries where "
         f"{storm.expected:,} were promised, {storm.hops:,} hops{lost if held else ''}"
+        f"{agents if storm.with_agents else ''}"
     )
 
 
@@ -395,9 +416,10 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def replay_command(seed: int, broken: str | None = None) -> str:
+def replay_command(seed: int, broken: str | None = None, *, agents: bool = False) -> str:
     """Return what to type to see a run again."""
-    return f"mqloom lab storm --runs 1 --seed {seed}" + ("" if broken is None else f" --broken {broken}")
+    more = (" --agents" if agents else "") + ("" if broken is None else f" --broken {broken}")
+    return f"mqloom lab storm --runs 1 --seed {seed}{more}"
 
 
 def explain(
@@ -406,11 +428,12 @@ def explain(
     traces: Path | None,
     kinds: Sequence[str] = tuple(faults.KINDS),
     broken: str | None = None,
+    agents: bool = False,
 ) -> None:
     """Tell how to replay a run that failed, what of it is enough to make it fail, and what happened in that."""
-    plan = shrink(draw_plan(seed, kinds), lambda candidate: bool(run_plan(candidate)[0].findings))
+    plan = shrink(draw_plan(seed, kinds, agents=agents), lambda candidate: bool(run_plan(candidate)[0].findings))
     report, world = run_plan(plan, Options(traced=True))
-    tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken)}")
+    tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken, agents=agents)}")
     tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {_counted(len(plan.subscribers), 'subscriber')},")
     if plan.is_balanced:
         tell("  load agents,")

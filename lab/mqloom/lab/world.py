@@ -345,6 +345,11 @@ class World:
             for number in numbers_in(message.payload)
         )
 
+    def sessions_held(self) -> int:
+        """Return in how many sessions load agents have moved clients, as far as they remember."""
+        agents = () if self.balanced is None else self.balanced.agents.values()
+        return sum(each.is_offloading and each.moved != 0 for agent in agents for each in agent.decisions.last())
+
     def moves_made(self) -> int:
         """Return how many primary links were moved, as far as gateways that moved have not crashed since."""
         nodes = (gateway.node for gateway in self.gateways.values())
