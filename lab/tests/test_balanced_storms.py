@@ -3,15 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from mqloom.core.load import BalanceState
+from mqloom.agents.edge import Edge
+from mqloom.core.load import BalanceState, Load
+from mqloom.gateway.agent_interfaces import AgentEffect
 from mqloom.lab import checkers
-from mqloom.lab.plan import Plan, PublicationPlan, SubscriberPlan
+from mqloom.lab.plan import ControlsPlan, Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.shrink import shrink
 from mqloom.lab.storm import draw_plan, run_plan
 from mqloom.lab.traveller_model import TravellerModel
 from mqloom.lab.world import Options, World
 
 SEED = 126
+BAD_WEATHER = 15
+"""There much of what agents tell each other is lost and doubled, and they move clients all the same."""
 SPREADS = 214
 """There ONE is weaker than the others."""
 
@@ -23,7 +27,7 @@ def moved(world: World) -> int:
 
 
 def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
-    plan = draw_plan(SEED)
+    plan = draw_plan(BAD_WEATHER, agents=True)
     assert plan.is_balanced
     assert plan.faults
     report, world = run_plan(plan)
@@ -32,6 +36,7 @@ def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
     assert moved(world) > 0
     assert report.has_agents
     assert report.sessions > 0
+    assert min(report.controls_spoilt["lost"], report.controls_spoilt["doubled"]) > 0
     assert world.balanced is not None
     parts = [agent.part for agent in world.balanced.agents.values()]
     assert all(part is not None and part.state is not BalanceState.BUSY for part in parts)
@@ -40,6 +45,8 @@ def test_agents_move_clients_through_faults_and_every_promise_is_kept() -> None:
 def test_whoever_asks_for_agents_has_them_in_every_run_and_without_it_in_some() -> None:
     plans = [draw_plan(seed, agents=True) for seed in range(50)]
     assert all(plan.is_balanced and any(each.travels for each in plan.subscribers) for plan in plans)
+    for share in ("lost", "doubled", "late"):
+        assert 10 < sum(getattr(plan.controls, share) > 0 for plan in plans) < 45
     assert 0 < sum(draw_plan(seed).is_balanced for seed in range(50)) < 25
     assert draw_plan(SEED, agents=True) == draw_plan(SEED)  # which has them anyway
 
@@ -61,7 +68,19 @@ def test_a_federation_with_a_key_is_balanced_too() -> None:
 def test_a_run_that_fails_without_agents_too_is_told_without_them() -> None:
     plan = draw_plan(SEED)
     assert not shrink(plan, lambda candidate: True, tries_max=3).is_balanced
-    assert shrink(plan, lambda candidate: candidate.is_balanced, tries_max=20).is_balanced
+    with_agents = shrink(plan, lambda candidate: candidate.is_balanced, tries_max=20)
+    assert with_agents.is_balanced
+    assert with_agents.controls == ControlsPlan() != plan.controls
+
+
+def test_an_agent_that_raises_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Edge, load: Load, now: float) -> list[AgentEffect]:
+        raise ValueError("broken on purpose")
+
+    monkeypatch.setattr(Edge, "sampled", fail)
+    plan = replace(draw_plan(SEED), faults=(), publications=(), length_s=5.0)
+    report, _ = run_plan(plan)
+    assert any("pie raised" in finding for finding in report.findings)
 
 
 def test_without_agents_nobody_measures() -> None:

@@ -31,6 +31,7 @@ def run_report(seed: int, findings: list[str]) -> RunReport:
         held_by_lost_stores=0,
         has_agents=True,
         sessions=2,
+        controls_spoilt={"lost": 3},
         findings=findings,
     )
 
@@ -57,7 +58,8 @@ def storm_in_which(
         tell(f"{runs} runs, {failed} failed")
         sums = {"hops": 100 * runs, "expected": 20 * runs, "delivered": 20 * runs, "lost": 0, "held_by_lost_stores": 0}
         sums |= {"with_agents": runs if agents else 0, "sessions": 2 * runs if agents else 0}
-        return StormReport(seed=seed, runs=runs, failed=failed, reports=reports, **sums)
+        spoilt = {"lost": 3 * runs} if agents else {}
+        return StormReport(seed=seed, runs=runs, failed=failed, reports=reports, controls_spoilt=spoilt, **sums)
 
     return run_storm
 

@@ -82,8 +82,11 @@ def test_an_experiment_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_storm_that_passes_is_told_as_shown() -> None:
-    sums = {"hops": 120_335, "expected": 14_190, "delivered": 15_572, "with_agents": 4, "sessions": 4}
-    report = StormReport(seed=1, runs=20, failed=0, lost=0, held_by_lost_stores=0, reports=[], **sums)
+    sums = {"hops": 120_286, "expected": 14_190, "delivered": 15_572, "with_agents": 4, "sessions": 5}
+    spoilt = {"doubled": 15, "late": 81, "lost": 361}
+    report = StormReport(
+        seed=1, runs=20, failed=0, lost=0, held_by_lost_stores=0, controls_spoilt=spoilt, reports=[], **sums
+    )
     assert [summary(report)] == shown(PAGE, "mqloom lab storm --runs 20")
     lossy = summary(replace(report, lost=50, held_by_lost_stores=48, with_agents=0))
     assert lossy.endswith(" hops; stores that were lost held 48 messages, so that 50 deliveries were missed")

@@ -12,6 +12,12 @@ from unittest import mock
 
 import msgspec
 
+from mqloom.agents.balancer import Balancer
+from mqloom.agents.edge import Edge
+from mqloom.agents.head import Head
+from mqloom.agents.mediator import Mediator, _Session
+from mqloom.agents.peer import Peer
+from mqloom.agents.sessions import News
 from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import GatewayId, PublicationId, SubscriptionKey
 from mqloom.core.publication import Publication
@@ -25,6 +31,7 @@ from mqloom.gateway.moves import Move, Moves, Step
 from mqloom.gateway.neighbours import Neighbours
 from mqloom.gateway.node import Node
 from mqloom.gateway.routes import Routes
+from mqloom.lab.poor_hearing import PoorHearing
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,22 @@ class AliaslessNeighbours(Neighbours):
         self.aliases.clear()
 
 
+class WaitingMediator(Mediator):
+    """Waits for the end of a session that it accepted until it is told so, however long nothing is heard."""
+
+    def _look_after(self, session: _Session, now: float) -> list[News]:
+        return super()._look_after(session, now) if self.is_offloading else []
+
+
+class WaitingBalancer(Balancer):
+    """A load agent that waits so."""
+
+    def _become(self, peer: Peer, now: float) -> Edge | Head:
+        part = super()._become(peer, now)
+        part.mediator.__class__ = WaitingMediator
+        return part
+
+
 def _never_seen(node: Node) -> None:
     node._traffic._seen = NeverSeen()
 
@@ -196,6 +219,12 @@ def _aliasless(node: Node) -> None:
     node._neighbours.__class__ = AliaslessNeighbours
 
 
+def _waiting(node: Node) -> None:
+    for agent in node._controls._agents.values():
+        if isinstance(agent, PoorHearing):
+            agent.agent.__class__ = WaitingBalancer
+
+
 BROKEN: Final = {
     each.name: each
     for each in (
@@ -209,6 +238,7 @@ BROKEN: Final = {
         Broken("moving-unpassed", "a move does not wait for what was sent by the old way", _hasty_moves),
         Broken("moving-unkept", "a move does not wait until the new place is kept", _unkept_moves),
         Broken("moving-without-aliases", "a moved link has no names of its own for subscriptions", _aliasless),
+        Broken("waiting-for-ever", "load agents wait for the other side of a session for ever", _waiting),
     )
 }
 """All of them, by name."""

@@ -182,6 +182,10 @@ def invariants(world: World) -> Iterator[str]:
             check()
         except AssertionError as error:
             yield f"an invariant does not hold: {error or check}"
+    for name, gateway in world.gateways.items():
+        failures = {} if gateway.node is None else gateway.node.counters.reasons("plugin_failures")
+        # Gateways live on when a plugin or an agent raises: a storm would not notice.
+        yield from (f"gateway {name}: {plugin} raised, {count} times" for plugin, count in sorted(failures.items()))
 
 
 def _checks(world: World) -> Iterator[Callable[[], None]]:
@@ -191,6 +195,9 @@ def _checks(world: World) -> Iterator[Callable[[], None]]:
         yield gateway.check
     for subscriber in world.subscribers.values():
         yield subscriber.check
+    if world.balanced is not None:
+        for agent in world.balanced.agents.values():
+            yield agent.check
 
 
 def at_rest(world: World) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The nodes of a simulated federation: plain, with soft links that come and go, with a key, with load agents."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,7 @@ from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
 from mqloom.lab.capacity import Capacity
 from mqloom.lab.plan import Plan
+from mqloom.lab.poor_hearing import PoorHearing
 from mqloom.lab.restless import RestlessOverlay
 from mqloom.lab.traveller_model import ORDER_KEY
 from mqloom.plugins import json_codec
@@ -130,6 +132,8 @@ class BalancedNodes:
         )
         self.agents: dict[str, Balancer] = {}
         """The agent of each gateway that was started, in its last life."""
+        self.spoilt: Counter[str] = Counter()
+        """Control publications to agents that were lost, doubled and late by the plan, in all lives."""
 
     def __call__(
         self,
@@ -146,7 +150,14 @@ class BalancedNodes:
             parts = _parts(gateway, epoch, neighbours, TreeOverlay(gateway, neighbours), seals)
         randomness = self._plan.randomness(f"balance {gateway} {epoch}")
         agent = self.agents[gateway] = Balancer(gateway, self._settings, randomness)
-        return Node(replace(parts, agents=[agent], orders=self._orders, offloads=offloads()), now)
+        hearing = PoorHearing(
+            agent,
+            self._plan.controls,
+            self._plan.randomness(f"controls {gateway} {epoch}"),
+            self._plan.length_s,
+            self.spoilt,
+        )
+        return Node(replace(parts, agents=[hearing], orders=self._orders, offloads=offloads()), now)
 
     def work_of(self, gateway: str) -> Capacity:
         """Return what a gateway can do: some are strong, some weak."""

@@ -65,6 +65,14 @@ class JoinPlan(Struct, frozen=True, kw_only=True):
     gateway: str
 
 
+class ControlsPlan(Struct, frozen=True, kw_only=True):
+    """The shares of control publications to load agents that are lost, come twice, and come late, beside all faults."""
+
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """A whole run."""
 
@@ -88,6 +96,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     migrations: tuple[MigrationPlan, ...] = ()
     is_balanced: bool = False
     """Whether every gateway has a load agent, which moves clients that travel."""
+    controls: ControlsPlan = ControlsPlan()
+    """What becomes of what load agents tell each other, if there are any."""
     joins: tuple[JoinPlan, ...] = ()
     """Gateways that are not there from the beginning; all others are."""
 

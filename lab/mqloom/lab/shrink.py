@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from mqloom.lab.plan import Plan
+from mqloom.lab.plan import ControlsPlan, Plan
 
 TRIES_MAX: Final = 120
 """Runs that shrinking may take; then what it has is small enough."""
@@ -35,9 +35,9 @@ def shrink(plan: Plan, fails: Fails, tries_max: int = TRIES_MAX) -> Plan:
     ask = _Budget(fails, tries_max)
     while ask.left:
         before = plan
-        calmer = structs.replace(plan, is_balanced=False)
-        if plan.is_balanced and ask(calmer):
-            plan = calmer
+        for calmer in (structs.replace(plan, is_balanced=False), structs.replace(plan, controls=ControlsPlan())):
+            if plan.is_balanced and calmer != plan and ask(calmer):
+                plan = calmer
         for part in PARTS:
             plan = _without(plan, part, ask)
         if plan == before:

@@ -6,6 +6,7 @@ smaller while it still fails, and then told with its seed, a command that replay
 
 import gc
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from mqloom.lab import checkers, faults
 from mqloom.lab.client_model import LEASE_S
 from mqloom.lab.plan import (
     TOPOLOGIES,
+    ControlsPlan,
     FaultPlan,
     JoinPlan,
     MigrationPlan,
@@ -67,6 +69,8 @@ class RunReport(Struct, kw_only=True):
     has_agents: bool
     sessions: int
     """In which load agents moved clients, as far as they remember: in its last life each."""
+    controls_spoilt: dict[str, int]
+    """What load agents told each other and was lost, doubled and late, beside what faults did to it."""
     findings: list[str]
 
 
@@ -83,6 +87,7 @@ class StormReport(Struct, kw_only=True):
     held_by_lost_stores: int
     with_agents: int
     sessions: int
+    controls_spoilt: dict[str, int]
     reports: list[RunReport]
 
 
@@ -224,7 +229,12 @@ def _with_agents(plan: Plan, agents: bool) -> Plan:
         structs.replace(_subscriber(f"d{index}", (crowded,), plan.length_s, randomness), travels=True)
         for index in range(randomness.randint(2, 10))
     ]
-    return structs.replace(plan, is_balanced=True, subscribers=(*plan.subscribers, *crowd))
+    controls = ControlsPlan(
+        lost=randomness.choice((0.0, 0.1, 0.4)),
+        doubled=randomness.choice((0.0, 0.3)),
+        late=randomness.choice((0.0, 0.1, 0.4)),
+    )
+    return structs.replace(plan, is_balanced=True, subscribers=(*plan.subscribers, *crowd), controls=controls)
 
 
 def _subscriber(name: str, gateways: Sequence[str], length_s: float, randomness: random.Random) -> SubscriberPlan:
@@ -325,6 +335,7 @@ def run_plan(plan: Plan, options: Options | None = None) -> tuple[RunReport, Wor
         held_by_lost_stores=len(world.losses()),
         has_agents=plan.is_balanced,
         sessions=world.sessions_held(),
+        controls_spoilt={} if world.balanced is None else dict(sorted(world.balanced.spoilt.items())),
         findings=findings,
     )
     return report, world
@@ -394,6 +405,7 @@ def run_storm(
         held_by_lost_stores=sum(report.held_by_lost_stores for report in reports),
         with_agents=sum(report.has_agents for report in reports),
         sessions=sum(report.sessions for report in reports),
+        controls_spoilt=dict(sum((Counter(report.controls_spoilt) for report in reports), Counter())),
         reports=reports,
     )
     tell(summary(storm))
@@ -404,7 +416,9 @@ def summary(storm: StormReport) -> str:
     """Return a storm in a line."""
     held = storm.held_by_lost_stores
     lost = f"; stores that were lost held {_counted(held, 'message')}, so that {storm.lost:,} deliveries were missed"
-    agents = f"; load agents in {_counted(storm.with_agents, 'run')} moved clients in {storm.sessions:,} sessions"
+    spoilt = ", ".join(f"{count:,} {what}" for what, count in sorted(storm.controls_spoilt.items()))
+    moved = f"moved clients in {_counted(storm.sessions, 'session')} (their control publications: {spoilt or 'none'})"
+    agents = f"; load agents in {_counted(storm.with_agents, 'run')} {moved}"
     return (
         f"{_counted(storm.runs, 'run')}, {storm.failed:,} failed: {storm.delivered:,} deliveries where "
         f"{storm.expected:,} were promised, {storm.hops:,} hops{lost if held else ''}"
@@ -436,7 +450,9 @@ def explain(
     tell(f"seed {seed} failed; replay it with: {replay_command(seed, broken, agents=agents)}")
     tell(f"  enough: {plan.topology} of {len(plan.gateways)}, {_counted(len(plan.subscribers), 'subscriber')},")
     if plan.is_balanced:
-        tell("  load agents,")
+        shares = structs.asdict(plan.controls).items()
+        spoilt = "".join(f", {share:.0%} of control publications {what}" for what, share in shares if share)
+        tell(f"  load agents{spoilt},")
     publications = _counted(len(plan.publications), "publication")
     tell(f"  {publications}, faults: {', '.join(map(_fault, plan.faults)) or 'none'}")
     for finding in report.findings:

@@ -324,8 +324,9 @@ class World:
             if not endpoint.is_up or endpoint.pending:
                 yield f"gateway {name}: {_state(endpoint)}"
         agent = None if self.balanced is None else self.balanced.agents.get(name)
-        if agent is not None and agent.part is not None and agent.part.state is BalanceState.BUSY:
-            yield f"gateway {name}: its load agent is in a session"
+        part = None if agent is None else agent.part
+        if part is not None and (part.state is BalanceState.BUSY or not part.mediator.is_free):
+            yield f"gateway {name}: its load agent is in a session, or looks for one"
         if node.look().migrating:
             yield f"gateway {name}: {node.look().migrating} clients are being moved"
         if node.is_moving:
