@@ -17,8 +17,10 @@ def link(position: int, *, is_up: bool, kind: str = "primary") -> dict[str, Any]
     return {"kind": "link", "position": position, "gateway": "north", "at_s": 1.0, "link": own}
 
 
-def migration(predicted: float, observed: float, metric: str = "output") -> dict[str, Any]:
-    own: dict[str, Any] = {"session": "s1", "metric": metric}
+def migration(
+    predicted: float, observed: float, metric: str = "output", *, is_offloading: bool = True
+) -> dict[str, Any]:
+    own: dict[str, Any] = {"session": "s1", "metric": metric, "partner": "south", "is_offloading": is_offloading}
     for side, value in (("predicted", predicted), ("observed", observed)):
         own |= {f"{side}_{name}": value for name in ("input", "delay_s", "output")}
     return {"kind": "migration", "position": 7, "gateway": "north", "at_s": 1.0, "migration": own}
@@ -72,6 +74,12 @@ def test_a_prediction_that_was_wrong_is_told(metric: str) -> None:
     assert told(Watch(), migration(0.9, 1.0, metric)) == []
     assert told(Watch(), migration(0.9, 0.0, metric)) == []
     assert told(Watch(), migration(0.9, math.nan, metric), migration(math.nan, 0.9, metric)) == []
+
+
+def test_a_wrong_prediction_for_the_broker_that_took_is_told_of_that_one_and_not_of_whoever_tells() -> None:
+    [alert] = told(Watch(), migration(0.5, 1.0, is_offloading=False))
+    assert (alert.gateway, alert.id) == ("south", "prediction/south/output/7")
+    assert alert.text.startswith("after session s1 output of south was predicted to be")
 
 
 def test_telemetry_that_was_dropped_or_cannot_be_read_is_told() -> None:

@@ -136,9 +136,11 @@ class Watch(Struct):
         error = (predicted - observed) / observed if observed > 0 else 0.0
         if not abs(error) > self.limits.prediction_error:  # also if it is not known, and not a number
             return []
-        text = f"after session {session['session']} {session['metric']} of {row['gateway']} was predicted to be"
+        # The gateway that gave tells of both sides.
+        broker = row["gateway"] if session["is_offloading"] else session["partner"]
+        text = f"after session {session['session']} {session['metric']} of {broker} was predicted to be"
         text = f"{text} {predicted:.3g} and is {observed:.3g}: wrong by {abs(error):.0%}"
-        return [_alert(row, "prediction", session["metric"], error, text)]
+        return [_alert(row, "prediction", session["metric"], error, text, broker=broker)]
 
     def _condition(self, name: str) -> Condition | None:
         condition = self.conditions.get(name)
@@ -155,8 +157,9 @@ def _alert(
     text: str,
     *,
     is_over: bool = False,
+    broker: str | None = None,
 ) -> Alert:
-    gateway = row["gateway"] or ""
+    gateway = broker or row["gateway"] or ""
     name = f"{kind}/{gateway}/{what}/{row['position']}"
     at = row["at_s"] or 0.0
     return Alert(id=name, kind=kind, gateway=gateway, what=what, is_over=is_over, value=value, at=at, text=text)
