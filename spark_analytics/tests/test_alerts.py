@@ -82,6 +82,12 @@ def test_a_wrong_prediction_for_the_broker_that_took_is_told_of_that_one_and_not
     assert alert.text.startswith("after session s1 output of south was predicted to be")
 
 
+@pytest.mark.parametrize(("metric", "small"), [("input", 0.01), ("match", 0.001), ("output", 0.01)])
+def test_a_prediction_of_next_to_nothing_is_not_told_however_wrong_it_was(metric: str, small: float) -> None:
+    assert told(Watch(), migration(3 * small, small, metric)) == []
+    assert told(Watch(), migration(9 * small, 3 * small, metric)) != []
+
+
 def test_telemetry_that_was_dropped_or_cannot_be_read_is_told() -> None:
     lost = {"kind": "dropped", "position": 3, "gateway": "north", "at_s": 1.0, "dropped": {"amount": 12}}
     gap = {"end": 9, "is_gone": True, "problem": "gone"}

@@ -24,6 +24,10 @@ TOPIC_KINDS: Final = {
 }
 """Kinds of alerts, with their meaning."""
 
+OBSERVED_LEAST: Final = {"input": 0.02, "match": 0.002, "output": 0.02}
+"""What came of a session, by its metric: of smaller figures any error is a large share, and says nothing (as in
+`padres-estimate`)."""
+
 STATES_MAX: Final = 100_000
 """Conditions that are watched; of further ones nothing is told."""
 
@@ -133,8 +137,10 @@ class Watch(Struct):
         if column is None:
             return []
         predicted, observed = session[f"predicted_{column}"], session[f"observed_{column}"]
-        error = (predicted - observed) / observed if observed > 0 else 0.0
-        if not abs(error) > self.limits.prediction_error:  # also if it is not known, and not a number
+        if not observed >= OBSERVED_LEAST[session["metric"]]:  # also if it is not known, and not a number
+            return []
+        error = (predicted - observed) / observed
+        if not abs(error) > self.limits.prediction_error:
             return []
         # The gateway that gave tells of both sides.
         broker = row["gateway"] if session["is_offloading"] else session["partner"]

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
+from mqloom.spark_analytics.alerts import OBSERVED_LEAST
 from mqloom.spark_analytics.capacity.frames import Columns
 
 UNDONE_S: Final = 900.0
@@ -29,9 +30,6 @@ UNDONE_MOST: Final = 0.2
 
 ARRIVED_LEAST: Final = 0.9
 """The share of clients asked to move that should have moved."""
-
-LEAST: Final = {"input": 0.02, "match": 0.002, "output": 0.02}
-"""Figures that came out smaller are left out: of these any error is a large share (as in `padres-estimate`)."""
 
 _COLUMNS: Final = {"input": "input", "match": "delay_s", "output": "output"}
 
@@ -100,7 +98,7 @@ def sessions(migration: DataFrame) -> DataFrame:
     """Return a row for each side of each session, with the error of what was to be balanced, in the order of time."""
     predicted = _of_metric("predicted")
     observed = _of_metric("observed")
-    least = f.coalesce(*(f.when(f.col("metric") == name, f.lit(value)) for name, value in LEAST.items()))
+    least = f.coalesce(*(f.when(f.col("metric") == name, f.lit(value)) for name, value in OBSERVED_LEAST.items()))
     is_seen = (observed >= least) & ~f.isnan(observed)
     return migration.select(
         (f.unix_micros("at") / 1e6).alias("at"),
