@@ -67,6 +67,12 @@ def test_a_link_is_told_when_it_goes_down_and_when_it_is_up_again() -> None:
     assert told(watch, link(9, is_up=False, kind="candidate")) == []
 
 
+def test_links_that_are_only_thought_about_take_no_place_among_what_is_watched() -> None:
+    watch = Watch()
+    assert told(watch, link(1, is_up=False, kind="candidate")) == []
+    assert watch.conditions == {}
+
+
 @pytest.mark.parametrize("metric", ["input", "match", "output"])
 def test_a_prediction_that_was_wrong_is_told(metric: str) -> None:
     [alert] = told(Watch(), migration(0.5, 1.0, metric))

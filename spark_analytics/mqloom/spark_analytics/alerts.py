@@ -123,8 +123,10 @@ class Watch(Struct):
         return found
 
     def _link(self, row: Fields, link: Fields) -> list[Alert]:
+        if link["kind"] == "candidate":  # there is none, and there may be as many as pairs of brokers
+            return []
         condition = self._condition(f"link/{row['gateway']}/{link['peer']}")
-        if condition is None or link["kind"] == "candidate" or condition.is_told != link["is_up"]:
+        if condition is None or condition.is_told != link["is_up"]:
             return []
         condition.is_told = not link["is_up"]
         state = "up again" if link["is_up"] else "down"
