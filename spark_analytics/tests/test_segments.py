@@ -76,6 +76,18 @@ def test_one_damaged_frame_costs_only_itself(tmp_path: Path) -> None:
         assert gap.problem.startswith(f"{path}: the frame at byte ")
 
 
+def test_what_is_between_two_damaged_frames_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    content = bytearray(WHOLE)
+    damaged = [positions()[number] for number in (2, 3, 9)]
+    for frame in damaged:
+        content[WHOLE.index(encode_frame(frame.records, frame.data)) + 13] ^= 1
+    path.write_bytes(content)
+    found = parts(path)
+    assert [part for part in found if isinstance(part, Frame)] == [each for each in positions() if each not in damaged]
+    assert [ends(part) for part in found if isinstance(part, Gap)] == [ends(frame) for frame in damaged]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

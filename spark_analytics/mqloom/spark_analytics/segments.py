@@ -72,7 +72,7 @@ def read_parts(segment: Segment, position: int = 0, offset: int = 0) -> Iterator
                 yield 0, Gap(segment.begin, segment.end, text)
                 return
             position, offset = segment.begin, len(MAGIC)
-        handle = file.fileno()
+        handle, are_headers_right = file.fileno(), False
         while offset < size:
             length, count, checksum = _header(handle, offset)
             following = offset + FRAME_HEADER + length
@@ -86,9 +86,12 @@ def read_parts(segment: Segment, position: int = 0, offset: int = 0) -> Iterator
                 position, offset = position + count, following
                 continue
             text = f"{segment.path}: the frame at byte {offset} is damaged"
-            resume_at, behind = _resumption(handle, offset, size, segment.end - position)
-            yield offset, Gap(position, segment.end - behind, text)
-            position, offset = segment.end - behind, resume_at
+            are_headers_right = are_headers_right or _lead_to_the_end(handle, offset, size, segment.end - position)
+            if not are_headers_right:
+                yield offset, Gap(position, segment.end, text)
+                return
+            yield offset, Gap(position, position + count, text)
+            position, offset = position + count, following
         if position < segment.end:
             text = f"{segment.path}: it ends at byte {size}, and records up to position {segment.end} are missing"
             yield offset, Gap(position, segment.end, text)
@@ -122,17 +125,11 @@ def _header(handle: int, offset: int) -> tuple[int, int, int]:
     return int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big"), int.from_bytes(header[8:], "big")
 
 
-def _resumption(handle: int, offset: int, size: int, records: int) -> tuple[int, int]:
-    """Return the offset behind the last damaged frame from `offset` on, and how many records follow there.
-
-    It is the end, and none follow, unless frames lead to the end exactly and have as many records as there should be.
-    """
-    resume_at, behind, all_records = offset, 0, 0
-    while offset < size:
-        length, count, checksum = _header(handle, offset)
-        data = os.pread(handle, length, offset + FRAME_HEADER) if length <= FRAME_BYTES_MAX else b""
-        offset += FRAME_HEADER + length
-        behind, all_records = behind + count, all_records + count
-        if not count or zlib.crc32(data, count) != checksum:
-            resume_at, behind = offset, 0
-    return (resume_at, behind) if offset == size and all_records == records else (size, 0)
+def _lead_to_the_end(handle: int, offset: int, size: int, records: int) -> bool:
+    """Say whether the headers from `offset` on lead to the end exactly, and have as many records as there should be."""
+    while offset < size and records > 0:
+        length, count, _ = _header(handle, offset)
+        offset, records = offset + FRAME_HEADER + length, records - count
+        if not count:  # of no frame
+            return False
+    return offset == size and not records
