@@ -95,6 +95,18 @@ def test_a_range_is_read_from_the_middle_again_and_again(tmp_path: Path) -> None
         assert [frame.position for frame in reader.frames(0, 200)] == [0, 100]
 
 
+def test_a_reader_remembers_nothing_of_segments_that_are_gone(tmp_path: Path) -> None:
+    writer, reader = SpoolWriter(tmp_path, segment_bytes=10), SpoolReader(tmp_path)
+    for number in range(1, 6):
+        writer.append(100, b"x")
+        writer.commit()
+        assert [frame.position for frame in reader.frames(100 * (number - 1), 100 * number)] == [100 * (number - 1)]
+        writer.drop_before(100 * (number - 1))
+    assert reader.bounds() == (400, 500)
+    assert [frame.position for frame in reader.frames(400, 500)] == [400]
+    assert list(reader._index) == [segments_of(tmp_path)[0][1].name]
+
+
 def test_a_range_of_so_many_records_ends_where_a_frame_does_and_has_one_at_least(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path)
     for _ in range(3):

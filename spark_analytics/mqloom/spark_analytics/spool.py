@@ -339,6 +339,8 @@ class SpoolReader:
     def _segments(self, marker: Marker) -> list[Segment]:
         found = segments_of(self.folder)
         ends = [*(position for position, _ in found[1:]), marker.end][: len(found)]
+        for name in self._index.keys() - {path.name for _, path in found}:  # deleted: who reads for months forgets it
+            del self._index[name]
         return [
             Segment(path, position, min(following, marker.end), marker.size if path.name == marker.segment else None)
             for (position, path), following in zip(found, ends, strict=True)
