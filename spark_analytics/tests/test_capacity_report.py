@@ -184,7 +184,8 @@ def test_a_recording_of_version_1_is_analysed_by_subscriptions_and_beside_others
 ) -> None:
     write_spool(tmp_path, records | {WEST: older(records[WEST])})
     with tables(spark, spool=tmp_path) as found:
-        analysis = analyse(found, Questions(), lambda share, text: None)
+        analysis = analyse(found, Questions(full=0.8), lambda share, text: None)
+    assert {each.full for each in analysis.scenarios} == {analysis.full} == {0.8}
     assert {name: each.is_by_deliveries for name, each in analysis.models.items()} == {
         "HUB": True,
         "EAST": True,

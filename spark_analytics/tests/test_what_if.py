@@ -132,6 +132,13 @@ def test_a_new_broker_takes_load_from_the_fullest() -> None:
     assert max(after(stronger).values()) < max(after(found).values())
 
 
+def test_full_is_what_is_said_to_be_full() -> None:
+    estimates = {name: estimate() for name in ("A", "B", "C")}
+    scenarios = [WhatIf(estimates, [], {}, full=full).grows(100) for full in (0.5, 0.7)]  # 0.6 each
+    assert [[each.gateway for each in scenario.full_ones] for scenario in scenarios] == [["A", "B", "C"], []]
+    assert [{row[-1] for row in scenario.rows()} for scenario in scenarios] == [{True}, {False}]
+
+
 def test_nothing_that_is_asked_changes_what_is() -> None:
     what_if = federation()
     before = after(what_if.grows(0))

@@ -155,7 +155,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         models=models,
         estimates=estimates,
         headroom=service.headroom_of(estimates, own_subscriptions(groups, clients), questions.full),
-        scenarios=scenarios_of(WhatIf(estimates, groups, clients, members), questions),
+        scenarios=scenarios_of(WhatIf(estimates, groups, clients, members, questions.full), questions),
         links=links,
         passings=overlay.passings_of(links),
         candidates=overlay.candidates_of(links),

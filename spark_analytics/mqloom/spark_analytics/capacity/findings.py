@@ -161,7 +161,7 @@ def _imbalance(analysis: Analysis) -> Iterator[CapacityFinding]:
 def _failures(analysis: Analysis) -> Iterator[CapacityFinding]:
     if any(each.utilisation > analysis.full for each in analysis.estimates.values()):
         return  # there is overload without any failure: first things first
-    bad = [each for each in analysis.scenarios if each.name.endswith(" fails") and not each.is_well]
+    bad = [each for each in analysis.scenarios if each.name.endswith(" fails") and each.full_ones]
     if not bad:
         return
     worst = max(bad, key=lambda each: (each.worst.after, each.name))

@@ -43,11 +43,6 @@ class Outlook:
     resource: str
     subscriptions: int
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it would have no room left."""
-        return self.after > FULL
-
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -56,6 +51,8 @@ class Scenario:
     name: str
     question: str
     outlooks: tuple[Outlook, ...]
+    full: float = FULL
+    """From where on a broker has no room left."""
 
     @property
     def worst(self) -> Outlook:
@@ -63,14 +60,15 @@ class Scenario:
         return max(self.outlooks, key=lambda each: (each.after, each.gateway))
 
     @property
-    def is_well(self) -> bool:
-        """Whether every broker would have room left."""
-        return not any(each.is_full for each in self.outlooks)
+    def full_ones(self) -> list[Outlook]:
+        """Brokers that would have no room left."""
+        return [each for each in self.outlooks if each.after > self.full]
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return rows of `SCHEMA`."""
+        full = self.full_ones
         return [
-            (self.name, each.gateway, each.before, each.after, each.resource, each.subscriptions, each.is_full)
+            (self.name, each.gateway, each.before, each.after, each.resource, each.subscriptions, each in full)
             for each in self.outlooks
         ]
 
@@ -106,8 +104,10 @@ class WhatIf:
         groups: Sequence[GroupTraffic],
         clients: Mapping[str, int],
         members: Collection[str] = (),
+        full: float = FULL,
     ) -> None:
         self._estimates = estimates
+        self._full = full
         self._clients = clients
         self.members = sorted(members or estimates)
         """Where subscribers go: not to a head that has none."""
@@ -259,7 +259,7 @@ class WhatIf:
             )
             for broker, place in sorted(places.items())
         )
-        return Scenario(name, question, outlooks)
+        return Scenario(name, question, outlooks, self._full)
 
 
 def _full(place: _Place) -> float:

@@ -94,14 +94,13 @@ def _table(analysis: Analysis) -> str:
     rows = []
     for scenario in analysis.scenarios:
         worst = scenario.worst
-        count = sum(each.is_full for each in scenario.outlooks)
         rows.append(
             [
                 text(scenario.question),
                 f"<b>{text(worst.gateway)}</b>",
                 WORDS[worst.resource],
                 bar(worst.after, analysis.full),
-                str(count),
+                str(len(scenario.full_ones)),
             ]
         )
     heads = [Head("If"), Head("Fullest"), Head("Resource"), Head("Then used by", True), Head("Brokers full", True)]
