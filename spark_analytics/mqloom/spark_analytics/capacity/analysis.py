@@ -6,6 +6,7 @@ tables that come out. These are collected, and no raw row ever is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -55,7 +56,11 @@ class Analysis:
     end_at: float
     bucket_s: int
     records: int
+    """Of load."""
+    records_all: int
+    """Of all kinds."""
     dropped: int
+    """Of all kinds: what gateways had no room for."""
     full: float
     utilisation: Columns
     over_time: Columns
@@ -144,6 +149,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         end_at=end_at,
         bucket_s=bucket_s,
         records=int(used["windows"].sum()),
+        records_all=_records(telemetry),
         dropped=_dropped(telemetry["dropped"]),
         full=questions.full,
         utilisation=used,
@@ -176,6 +182,12 @@ def refusals(refusal: DataFrame) -> DataFrame:
     """Return what was refused or dropped most, by broker, counter and reason."""
     summed = refusal.groupBy("gateway", "counter", "reason").agg(f.sum("amount").alias("amount"))
     return summed.orderBy(f.desc("amount"), "gateway", "counter", "reason").limit(REFUSALS_SHOWN)
+
+
+def _records(telemetry: Telemetry) -> int:
+    """Return how many records there are; of files only their ends are read for that."""
+    counts = [frame.agg(f.count("*").alias("amount")) for frame in telemetry.values()]
+    return int(columns(reduce(DataFrame.unionAll, counts))["amount"].sum())
 
 
 def _dropped(dropped: DataFrame) -> int:

@@ -279,14 +279,15 @@ def _redundancy(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 
 def _telemetry(analysis: Analysis) -> Iterator[CapacityFinding]:
-    share = analysis.dropped / (analysis.dropped + analysis.records)
+    share = analysis.dropped / (analysis.dropped + analysis.records_all)
     if share > DROPPED_MOST:
         yield CapacityFinding(
             kind="telemetry",
             urgency="soon",
             broker="",
             title="Some telemetry is missing",
-            evidence=f"Gateways dropped {analysis.dropped:,} records that the collector did not take in time.",
+            evidence=f"Gateways dropped {analysis.dropped:,} records that the collector did not take in time: "
+            f"{share:.0%} of all.",
             action="Look whether the collector runs, and has room on its disk. What is said here may be off.",
             section="about",
             severity=share,
