@@ -163,11 +163,12 @@ def _given(told: DataFrame) -> DataFrame:
 
 
 def totals(told: DataFrame) -> DataFrame:
-    """Return one row: how many sessions there were, whom they asked to move, and who did."""
+    """Return one row: how many sessions there were, whom those asked to move of which it is known, and who did."""
+    is_known = (f.col("asked") >= 0) & (f.col("moved") >= 0)
     return _given(told).agg(
         f.count("*").alias("sessions"),
-        f.coalesce(f.sum("asked"), f.lit(0)).alias("asked"),
-        f.coalesce(f.sum("moved"), f.lit(0)).alias("moved"),
+        f.coalesce(f.sum(f.when(is_known, f.col("asked"))), f.lit(0)).alias("asked"),
+        f.coalesce(f.sum(f.when(is_known, f.col("moved"))), f.lit(0)).alias("moved"),
     )
 
 
