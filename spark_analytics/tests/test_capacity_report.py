@@ -236,7 +236,9 @@ def overloaded(analysis: Analysis, until_s: float) -> Analysis:
     used = {name: values.copy() for name, values in analysis.utilisation.items()}
     used["output_overloaded"][place] = used["overloaded"][place] = 50
     used["output_max"][place] = 1.4
-    used["overloaded_at"] = np.full(len(analysis.brokers), analysis.end_at - until_s)
+    used["output_overloaded_at"] = np.full(len(analysis.brokers), analysis.end_at - until_s)
+    used["cpu_overloaded"][place] = 1
+    used["cpu_overloaded_at"] = np.full(len(analysis.brokers), analysis.end_at)  # a spike, of something else
     return replace(analysis, utilisation=used)
 
 
@@ -248,6 +250,14 @@ def test_overload_is_told_of_the_broker_and_whether_it_goes_on(analysis: Analysi
     (past,) = findings_of(overloaded(analysis, until_s=2 * 86_400.0))
     assert past.urgency == "soon"
     assert "no longer" in past.evidence
+
+
+def test_of_two_resources_the_one_that_is_still_too_full_is_told(analysis: Analysis) -> None:
+    bad = overloaded(analysis, until_s=2 * 86_400.0)
+    bad.utilisation["cpu_overloaded"][analysis.brokers.index("EAST")] = 40
+    (found,) = findings_of(bad)
+    assert found.urgency == "now"
+    assert found.title.startswith("EAST is overloaded: its processor reached")
 
 
 def test_each_rule_finds_what_it_is_for_and_the_urgent_comes_first(analysis: Analysis) -> None:

@@ -83,9 +83,11 @@ def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
         found = [name for name, count in counts.items() if count >= least]
         if not found:
             continue
-        resource = max(found, key=lambda name: (counts[name], float(table[f"{name}_p95"][place])))
+        late_at = analysis.end_at - STILL_SHARE * analysis.seconds
+        lasting = [name for name in found if float(table[f"{name}_overloaded_at"][place]) >= late_at]
+        still = bool(lasting)
+        resource = max(lasting or found, key=lambda name: (counts[name], float(table[f"{name}_p95"][place])))
         worst, seconds = float(table[f"{resource}_max"][place]), counts[resource] * float(table["window_s"][place])
-        still = float(table["overloaded_at"][place]) >= analysis.end_at - STILL_SHARE * analysis.seconds
         yield CapacityFinding(
             kind="overload",
             urgency="now" if still else "soon",

@@ -66,13 +66,16 @@ def utilisation(load: DataFrame) -> DataFrame:
     """Return a row for each broker: percentiles of all it is measured by, and how long it was overloaded."""
     worst = [f.max(column).alias(f"{name}_max") for name, column in METRICS.items()]
     over = [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
+    over += [
+        (f.max(f.when(f.col(column) >= OVERLOADED, f.unix_micros("at"))) / 1e6).alias(f"{name}_overloaded_at")
+        for name, column in RESOURCES.items()
+    ]
     others = [
         f.count("*").alias("windows"),
         f.avg("window_s").alias("window_s"),
         (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
         (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
         f.count_if(f.col("utilisation") >= OVERLOADED).alias("overloaded"),
-        (f.max(f.when(f.col("utilisation") >= OVERLOADED, f.unix_micros("at"))) / 1e6).alias("overloaded_at"),
         f.avg("input_rate").alias("input_rate"),
         f.max("output_bytes_s_max").alias("output_bytes_s_max"),
         f.max_by("subscriptions", "at").alias("subscriptions"),
