@@ -27,7 +27,7 @@ DELIVERIES_WIDTH: Final = 0.1
 """How wide a bucket of deliveries for each publication is at least; of subscriptions, it is as for the agents."""
 
 SURE: Final = 4.0
-"""A slope that is so many times its own spread counts, however little work has varied; as growth does in forecasts."""
+"""A slope that is so many times its own spread counts, however little work has varied."""
 
 MATCHING_SURE: Final = 2.0
 """The same for what a subscription costs beside deliveries."""
