@@ -1,7 +1,6 @@
 """Parts of tests with Spark: a collector as a process that can be killed, and what to do where there is no Java."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mqloom.lab.ports import free_ports
 from mqloom.spark_analytics.asking import Asking
 from mqloom.spark_analytics.java import JavaError, find_java
 
@@ -85,16 +85,12 @@ class CollectorProcess:
 @contextmanager
 def collector_process(spool: Path, segment_bytes: int = 64 * 2**20, keep_bytes: int = 0) -> Iterator[CollectorProcess]:
     """Run a collector until the end."""
-    collector = CollectorProcess(spool, _address(), _address(), segment_bytes, keep_bytes)
+    # While it is dead, those who try to reach it take ports of outgoing connections: its own must be none of these.
+    listening, serving = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+    collector = CollectorProcess(spool, listening, serving, segment_bytes, keep_bytes)
     collector.start()
     try:
         yield collector
     finally:
         if collector.process is not None:
             collector.kill()
-
-
-def _address() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{one.getsockname()[1]}"
