@@ -11,6 +11,7 @@ from mqloom.agents import (
     edge,
     giving,
     head,
+    lasting,
     mediation,
     mediator,
     peer,
@@ -42,6 +43,8 @@ def test_bounds_are_the_ones_documented() -> None:
     assert f"older than {pie.FRESH_PERIODS} periods does not count" in WORDS
     assert f"up to {peer.CONFIGURED_HOPS} links apart" in WORDS
     assert f"after {detector.YIELDS_MAX} detections that waited" in WORDS
+    assert f"A difference of {lasting.CLEAR:g} triggers counts at once" in WORDS
+    assert f"the mean of the last {BalanceSettings().lasting_detections} detections" in WORDS
     assert f"after {standing.STABILISE_PERIODS_MAX} of these in any case" in WORDS
     assert f"after {BalanceSettings().global_requests} such requests" in WORDS
     assert standing.BUSY_S_MAX == mediator.SESSION_S_MAX == 3_600

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mqloom.agents.detector import REQUEST_DETECTIONS, YIELDS_MAX, Action, Detection, Detector, GlobalRequests
 from mqloom.agents.pie import Pie
 from mqloom.agents.settings import LEVELS, BalanceSettings, Level
+from mqloom.agents.standing import STABILISE_PERIODS_MAX
 from mqloom.agents.states import BUSY, OK, OVERLOADED, STABILIZING
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import METRICS, BalanceState, Load, Metric, difference
@@ -68,10 +69,33 @@ def test_nobody_gives_load_to_one_who_has_more() -> None:
 
 
 def test_clusters_need_a_larger_difference() -> None:
-    others = [says(B2, 0.38)]
-    assert detector().detect(HALF, others, 30.0).actions
-    assert not detector("global").detect(HALF, others, 30.0).actions
-    assert detector("global").detect(HALF, [says(B2, 0.3)], 30.0).actions
+    assert detector().detect(HALF, [says(B2, 0.34)], 30.0).actions
+    assert not detector("global").detect(HALF, [says(B2, 0.34)], 30.0).actions
+    assert detector("global").detect(HALF, [says(B2, 0.27)], 30.0).actions
+
+
+def test_a_difference_of_little_more_than_a_trigger_has_to_last() -> None:
+    ours = detector()
+    found = [bool(ours.detect(HALF, [says(B2, 0.38)], 30.0 * number).actions) for number in range(1, 5)]
+    assert found == [False, False, True, True]
+    ours.began(130.0)
+    ours.ended(140.0, changed=True)  # what was before is no longer so
+    for number in range(STABILISE_PERIODS_MAX):
+        ours.advance(200.0 + number * SETTINGS.stabilise_s)
+    assert state_of(ours) is OK
+    found = [bool(ours.detect(HALF, [says(B2, 0.38)], 1_000.0 + 30.0 * number).actions) for number in range(1, 4)]
+    assert found == [False, False, True]
+
+
+def test_a_partner_that_was_busy_meanwhile_is_looked_at_anew() -> None:
+    ours = detector()
+    states = [OK, OK, BUSY, OK, OK, OK]
+    found = [bool(ours.detect(HALF, [says(B2, 0.38, state)], 30.0).actions) for state in states]
+    assert found == [False] * 5 + [True]
+
+
+def test_in_need_no_difference_has_to_last() -> None:
+    assert detector("global").detect(HALF, [says(B2, 0.49)], 30.0, requested=True).actions
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """What is told about a run of paper 000's model: windows, differences, sessions and messages."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from mqloom.core.ids import ClientId
 from mqloom.core.load import Load
 from mqloom.lab.padres_ledger import Ledger
 from mqloom.lab.padres_outcome import Outcome, Session
@@ -25,6 +27,10 @@ def load(output: float, delay_s: float = 0.01) -> Load:
     )
 
 
+def clients(first: int, end: int) -> tuple[ClientId, ...]:
+    return tuple(ClientId(f"s{number}") for number in range(first, end))
+
+
 @pytest.fixture
 def outcome() -> Outcome:
     """B1 has 0.3 more output than the others for the first 60 s, and 8 ms more of delay for all of 120 s."""
@@ -32,7 +38,7 @@ def outcome() -> Outcome:
     loads = {edge: [(at, load(0.5)) for at in times] for edge in SIMULATION.edges}
     loads[B1] = [(at, load(0.8 if at <= 60 else 1.2 if at == 120 else 0.5, 0.018)) for at in times]
     counted = [(0.0, Counter()), *((at, Counter(PIE=int(at) // 5)) for at in times)]
-    sessions = [Session(30.0, B1, B2, 12), Session(58.0, B1, B3, 4)]
+    sessions = [Session(30.0, B1, B2, clients(0, 12)), Session(58.0, B1, B3, clients(12, 16))]
     return Outcome(setup=SIMULATION, loads=loads, sessions=sessions, counted=counted, ledger=Ledger(3), published=9)
 
 
@@ -57,6 +63,18 @@ def test_the_last_session_is_that_of_its_time(outcome: Outcome) -> None:
     assert outcome.last_session(0.0, 50.0) == 30.0
     assert outcome.last_session(70.0, 120.0) == 70.0
     assert [each.ordered for each in outcome.sessions_within(31.0, 120.0)] == [4]
+
+
+def test_who_is_moved_back_oscillates_and_who_is_moved_on_does_not(outcome: Outcome) -> None:
+    assert outcome.returned(0.0, 120.0) == 0
+    on = Session(70.0, B2, B3, clients(0, 5))
+    back = Session(80.0, B3, B1, clients(2, 5))
+    again = Session(90.0, B1, B3, clients(2, 3))
+    moved = replace(outcome, sessions=[*outcome.sessions, on, back, again])
+    assert moved.returned(0.0, 75.0) == 0
+    assert moved.returned(0.0, 85.0) == 3
+    assert moved.returned(0.0, 120.0) == 4
+    assert moved.returned(40.0, 120.0) == 1  # what was before counts no longer
 
 
 def test_overload_is_of_the_fullest(outcome: Outcome) -> None:

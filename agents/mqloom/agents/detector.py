@@ -2,7 +2,7 @@
 
 Step 1: is our own broker overloaded? A resource over the lower overload threshold makes it N/A: it takes no more load.
 One over the higher threshold starts a session at once, with whoever is OK, the least loaded first.
-Step 2, if we are not, and nobody whom we can see is: are we more loaded than somebody by a trigger?
+Step 2, if we are not, and nobody whom we can see is: are we more loaded than somebody by a trigger, and does that last?
 
 Between the two thresholds a broker is N/A and still runs step 2: else it would stay as it is for ever beside idle ones.
 By the same reason "overloaded" means of others what it means of ourselves, over the higher threshold, and not N/A: two
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from mqloom.agents.averages import Average
+from mqloom.agents.lasting import Lasting
 from mqloom.agents.pie import Pie
 from mqloom.agents.settings import BalanceSettings, Level
 from mqloom.agents.standing import Standing
@@ -63,6 +64,7 @@ class Detector:
         self._standing = Standing(level, settings)
         self._average = Average()
         self._edge_overloaded = False
+        self._lasting = Lasting[tuple[GatewayId, Metric]](settings.lasting_detections)
         self._yields = 0
         self._counts_from = now
         self._detect_at = now
@@ -123,6 +125,7 @@ class Detector:
         self._standing.ended(now, changed)
         self._average.take()
         if changed:
+            self._lasting.clear()
             self._counts_from = now + self._settings.window_s
             self._detect_at = max(self._detect_at, self._counts_from + self._settings.window_s)
 
@@ -148,24 +151,31 @@ class Detector:
             return Detection(actions, is_alone, f"overloaded: {_named(overloaded)}; {_seen(actions, others)}")
         if requested:
             self._yields = 0
-            actions = self._actions(load, available, is_overload=True)
+            actions = _sorted(
+                Action(*key, found, True) for key, found in self._differences(load, available).items() if found > 0
+            )
             return Detection(actions, False, f"edges ask for it; {_seen(actions, others)}")
         if self.state is STABILIZING:
             return Detection((), is_alone, "load has not settled since the last session")
         if waits_for := self._has_priority(others):
             return Detection((), is_alone, waits_for)
-        actions = self._actions(load, available, is_overload=False)
+        differences = self._differences(load, available)
+        self._lasting.note(differences)
+        actions = _sorted(
+            Action(*key, found, False)
+            for key, found in differences.items()
+            if self._lasting.is_over(key, self._settings.trigger(self._level, key[1]))
+        )
         return Detection(actions, is_alone, f"not overloaded; {_seen(actions, others)}")
 
-    def _actions(self, load: Load, available: Sequence[Pie], *, is_overload: bool) -> tuple[Action, ...]:
-        """Return step 2's list: whoever is less loaded by more than a trigger; in need, by anything."""
-        return _sorted(
-            Action(pie.broker, metric, found, is_overload)
+    def _differences(self, load: Load, available: Sequence[Pie]) -> dict[tuple[GatewayId, Metric], float]:
+        """Return by how much we are more loaded than each, in each metric."""
+        factor_s = self._settings.delay_factor_s
+        return {
+            (pie.broker, metric): difference(metric, load.of(metric), pie.load.of(metric), factor_s)
             for pie in available
             for metric in METRICS
-            if (found := difference(metric, load.of(metric), pie.load.of(metric), self._settings.delay_factor_s))
-            > (0.0 if is_overload else self._settings.trigger(self._level, metric))
-        )
+        }
 
     def _has_priority(self, others: Sequence[Pie]) -> str:
         """Return who is overloaded and comes first, or nothing: step 2 is only run when nobody is."""

@@ -78,6 +78,8 @@ class BalanceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Empty: by the topology."""
     window_s: Seconds = 10.0
     """The window of the meters: the gateway's `load_window_s`, which an operator sets for both."""
+    lasting_detections: Annotated[int, Meta(ge=1, le=100)] = 3
+    """A difference of little more than a trigger is one when the mean of so many detections is; 1 as in the paper."""
     rest_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """A client is not moved again before."""
     moves_per_min: Annotated[int, Meta(ge=1, le=1_000_000)] = 600

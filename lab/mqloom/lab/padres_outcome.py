@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mqloom.core.ids import GatewayId
+from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import METRICS, Load, Metric
 from mqloom.gateway.offload_interfaces import OffloadChoice
 from mqloom.lab.experiment import Curve, thinned
@@ -33,10 +33,15 @@ class Session(NamedTuple):
     at: float
     source: GatewayId
     target: GatewayId
-    ordered: int
+    clients: Sequence[ClientId]
     choice: OffloadChoice | None = None
     """What it was expected to bring."""
     drained_at: float | None = None
+
+    @property
+    def ordered(self) -> int:
+        """How many it was to move."""
+        return len(self.clients)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,20 @@ class Outcome:
     def sessions_within(self, start: float, end: float) -> list[Session]:
         """Return the sessions between two times."""
         return [each for each in self.sessions if start <= each.at < end]
+
+    def returned(self, start: float, end: float) -> int:
+        """Return how often somebody was moved to a broker from which it had been moved away since the first time.
+
+        That is what oscillation is. Sessions that correct what drifts move others, or on to a third broker.
+        """
+        left: dict[ClientId, set[GatewayId]] = {}
+        count = 0
+        for session in self.sessions_within(start, end):
+            for client in session.clients:
+                brokers = left.setdefault(client, set())
+                count += session.target in brokers
+                brokers.add(session.source)
+        return count
 
     def means(
         self, metric: Metric, start: float, end: float, window_s: float = WINDOW_S
@@ -127,7 +146,7 @@ class Outcome:
 def outcome_of(world: PadresWorld) -> Outcome:
     """Return what came out of a run that is over."""
     sessions = [
-        Session(each.at, name, each.order.to, len(each.order.clients), each.choice, each.drained_at)
+        Session(each.at, name, each.order.to, tuple(each.order.clients), each.choice, each.drained_at)
         for name, host in world.hosts.items()
         for each in host.orders
     ]
