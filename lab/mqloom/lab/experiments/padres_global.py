@@ -6,7 +6,7 @@ and all subscribers join its first edge; half of the publishers double their rat
 A cluster's load is the mean of its edges. Load has reached the last cluster when the first session moves somebody
 there; it has converged with the last session before the rates change. One small session more or less puts that off by
 a thousand seconds, so it is the mean of five seeds that is compared with the paper's one figure, and each is told. The
-other figures are of all five, too: clusters' utilisations are means, and sessions and losses sums.
+other figures are of all five, too: means, but sums of what must not be at all, sessions at the end and losses.
 
 Farther clusters carry less: the mean output utilisation of a cluster is not more than 0.02 over that of the one before
 it, so as to let noise be noise. After convergence, which is a minute after the last session, neighbouring clusters may
