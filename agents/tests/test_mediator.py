@@ -6,6 +6,7 @@ from mqloom.agents.mediation import Cancel, Done, Ended, Keep, Kept, Mediation, 
 from mqloom.agents.mediator import (
     KEEP_S,
     LEASE_S,
+    OVERDUE,
     SESSION_S_MAX,
     Mediator,
 )
@@ -304,8 +305,9 @@ def test_an_accepting_broker_has_a_deadline_whatever_it_hears(pair: Pair) -> Non
     while not pair.b.is_free:
         pair.now += KEEP_S
         pair.b.receive(Keep(session=session), A, pair.now, willing)
-        pair.b.wake(pair.now)
+        news = pair.b.wake(pair.now)
     assert pair.now - began <= SESSION_S_MAX + KEEP_S
+    assert (over(news).how, over(news).reason) == ("overdue", OVERDUE)  # not that the other says nothing
 
 
 def test_a_farewell_is_repeated_until_it_is_heard_and_not_for_ever(pair: Pair) -> None:

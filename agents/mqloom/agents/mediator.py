@@ -68,6 +68,8 @@ LEASE_S: Final = 20.0
 SESSION_S_MAX: Final = 3_600.0
 """The longest session that an accepting broker knows, whatever it hears."""
 
+OVERDUE: Final = "it took too long"
+
 
 @dataclass(slots=True)
 class _Asking:
@@ -391,15 +393,15 @@ class Mediator:
             if is_silent or now >= session.deadline:
                 how: How = "silent" if is_silent else "overdue"
                 moved = UNKNOWN if self.stage is Stage.RECEIVING else 0
-                return self._end(how, None, now, moved=moved, reason=f"{session.partner} says nothing")
+                reason = f"{session.partner} has said nothing for {LEASE_S:g} s" if is_silent else OVERDUE
+                return self._end(how, None, now, moved=moved, reason=reason)
             return []
         if self.stage is Stage.GIVING and is_silent:
             return self.cancel(f"{session.partner} has said nothing for {LEASE_S:g} s", now, "silent")
         if now >= session.deadline:
-            reason = "it took too long"
             if self.stage is Stage.GIVING:
-                return self.cancel(reason, now, "overdue")
-            return self._end_unknown("overdue", reason, now)
+                return self.cancel(OVERDUE, now, "overdue")
+            return self._end_unknown("overdue", OVERDUE, now)
         return [self._keep(session, now)] if now >= session.keep_at else []
 
     def _end_unknown(self, how: How, reason: str, now: float) -> list[News]:
