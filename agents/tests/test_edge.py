@@ -16,7 +16,7 @@ from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.load import Load
 from mqloom.core.subscription import Subscription
-from mqloom.gateway.agent_interfaces import PublishControl
+from mqloom.gateway.agent_interfaces import ClientsMoved, PublishControl
 from mqloom.gateway.offload_interfaces import OffloadKind
 
 US, HEAD, OTHER = GatewayId("us"), GatewayId("head"), GatewayId("other")
@@ -95,6 +95,12 @@ def test_where_few_come_the_delay_is_that_of_the_middle_of_the_window(edge: Edge
     for number in range(1, 8):
         edge.sampled(load(20 * number, cost_s(20 * number - 10)), 10.0 * number)
     assert told(edge, 71.0).delay.slope_s == pytest.approx(SLOPE_S)
+
+
+def test_who_is_late_rests_as_who_has_moved_does_at_either_broker(edge: Edge, fairness: Fairness) -> None:
+    moved, late, stays = (ClientId(name) for name in ("moved", "late", "stays"))
+    edge.answered(ClientsMoved("s/move", [moved], {late: "on its way", stays: "not me"}, [late]), 10.0)
+    assert fairness.rested([moved, late, stays], 11.0) == [stays]
 
 
 def test_clients_of_whom_it_hears_late_that_they_came_rest_all_the_same(edge: Edge, fairness: Fairness) -> None:

@@ -278,6 +278,16 @@ def test_a_move_that_never_ends_is_over_at_its_deadline_and_nobody_knows_who_mov
     assert over(pair.b.receive(done, A, pair.now, willing)).moved == -1
 
 
+def test_who_is_under_way_when_time_is_up_is_named_but_not_counted(pair: Pair) -> None:
+    pair.moving()
+    late = ClientId("late")
+    news = pair.a.done([ClientId("x")], 2, pair.now, [late])
+    assert over(news).moved == 1
+    (done,) = sent(news)
+    taken = over(pair.b.receive(done, A, pair.now, willing))
+    assert (taken.moved, taken.clients) == (1, ("x", late))
+
+
 def test_a_partner_that_was_started_anew_ends_the_session(pair: Pair) -> None:
     session = pair.agreed()
     pair.b = Mediator(B)

@@ -130,6 +130,7 @@ def test_when_time_is_up_who_is_served_there_has_moved_and_who_waits_stays() -> 
     assert isinstance(answer, ClientsMoved)
     assert list(answer.moved) == [clients[0]]
     assert len(answer.stayed) == 59
+    assert set(answer.under_way) == set(clients[1:50])
     assert orders_in(office.wait(1.0)) == {}
 
 

@@ -168,7 +168,8 @@ class Edge:
     def answered(self, event: ProfileTaken | Computed | ClientsMoved, now: float) -> list[AgentEffect]:
         """Something that we asked of our gateway has been done."""
         if isinstance(event, ClientsMoved):
-            self._fairness.moved(event.moved, now)  # also if the session is over
+            # Also if the session is over; and who is late may have arrived when it stays, and is not sent on either.
+            self._fairness.moved([*event.moved, *event.under_way], now)
         giving = self._giving
         if giving is None:
             return self.turn(now)
@@ -176,7 +177,8 @@ class Edge:
         if isinstance(event, ClientsMoved):
             if giving.is_end(event):
                 giving.decision.stay(event.stayed)
-                effects += self._tell(self._mediator.done(event.moved, len(event.stayed), now), now)
+                done = self._mediator.done(event.moved, len(event.stayed), now, event.under_way)
+                effects += self._tell(done, now)
             return [*effects, *self.turn(now)]
         following = giving.take(event, lambda: self._ready(now))
         if isinstance(following, GaveUp):

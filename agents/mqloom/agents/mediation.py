@@ -123,6 +123,7 @@ class Done(Struct, frozen=True, tag="done", kw_only=True):
     moved: Annotated[int, Meta(ge=UNKNOWN)]
     stayed: Annotated[int, Meta(ge=0)] = 0
     clients: Annotated[tuple[ClientId, ...], Meta(max_length=CAME_MAX)] = ()
+    """Who has come, and then who may still: none of them is to be sent on soon."""
 
 
 class Cancel(Struct, frozen=True, tag="cancel", kw_only=True):

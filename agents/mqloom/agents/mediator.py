@@ -164,12 +164,15 @@ class Mediator:
         assert self._session is not None
         self._session.deadline = deadline
 
-    def done(self, moved: Sequence[ClientId], stayed: int, now: float) -> list[News]:
-        """End our session: these have moved."""
+    def done(
+        self, moved: Sequence[ClientId], stayed: int, now: float, under_way: Sequence[ClientId] = ()
+    ) -> list[News]:
+        """End our session: these have moved, and others may still arrive, whom the other side is told of, too."""
         assert self._session is not None
         assert self.is_offloading
         session = self._session.session
-        farewell = Done(session=session, moved=len(moved), stayed=stayed, clients=tuple(moved[:CAME_MAX]))
+        named = (*moved, *under_way)[:CAME_MAX]
+        farewell = Done(session=session, moved=len(moved), stayed=stayed, clients=named)
         return self._end("done", farewell, now, moved=len(moved), clients=moved)
 
     def cancel(self, reason: str, now: float, how: How = "cancelled") -> list[News]:

@@ -76,6 +76,8 @@ class ClientsMoved(NamedTuple):
     token: str
     moved: Sequence[ClientId]
     stayed: Mapping[ClientId, str]
+    under_way: Sequence[ClientId] = ()
+    """Of those who stayed, who was on its way when time was up: it may still arrive."""
 
 
 class AgentAsked(NamedTuple):

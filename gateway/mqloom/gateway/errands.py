@@ -192,7 +192,7 @@ def _moved(move: _Move) -> ClientsMoved:
     """Tell what has become of a move; who waits when time is up does not go, who is served there has gone."""
     outcome = move.job.outcome or Outcome()
     stayed = dict(outcome.stayed)
-    moved = list(outcome.moved)
+    moved, under_way = list(outcome.moved), []
     for client in move.job.waiting:
         stayed[client] = f"its turn had not come after {move.order.timeout_s:g} s"
     for client, journey in move.job.under_way.items():
@@ -200,5 +200,6 @@ def _moved(move: _Move) -> ClientsMoved:
             moved.append(client)
         else:
             stayed[client] = f"it was on its way after {move.order.timeout_s:g} s"
+            under_way.append(client)
     move.job.close()
-    return ClientsMoved(move.order.token, moved, stayed)
+    return ClientsMoved(move.order.token, moved, stayed, under_way)
