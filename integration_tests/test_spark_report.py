@@ -103,6 +103,7 @@ def test_overload_reaches_an_mqtt_client_as_an_alert_and_a_report_names_the_brok
     (finding,) = (each for each in figures["findings"] if each["kind"] == "overload")
     assert finding["broker"] == "BIKE"
     assert "output" in finding["title"]
+    assert sum(each["subscriptions"] for each in figures["redundancy"]) > 0  # though all have left when it ended
 
     chromium_or_skip()
     opened = open_page(tmp_path / "report.html", tmp_path)

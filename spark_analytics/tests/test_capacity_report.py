@@ -20,6 +20,7 @@ from mqloom.spark_analytics.capacity.analysis import Analysis, NoTelemetryError,
 from mqloom.spark_analytics.capacity.balancing import Balancing, Prediction, Undone
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.frames import Columns, columns
+from mqloom.spark_analytics.capacity.groups import group_traffic
 from mqloom.spark_analytics.capacity.overlay import Passing
 from mqloom.spark_analytics.capacity.questions import Questions
 from mqloom.spark_analytics.capacity.redundancy import Redundancy
@@ -116,6 +117,15 @@ def test_while_nobody_has_any_load_nobody_is_uneven(spark: SparkSession) -> None
     found = columns(imbalance(spark.createDataFrame(rows, names), ["EAST", "WEST"]))
     assert [*found["metric"]] == ["output", "utilisation"]
     assert [*found["variation"]] == pytest.approx([0.5, 0.5])
+
+
+def test_a_group_is_where_its_subscribers_went_and_where_all_have_left_where_they_were(spark: SparkSession) -> None:
+    names = ["gateway", "topics", "where", "at", "window_s", "subscribers", "publications", "payload_bytes"]
+    moved = [("EAST", 1, 5), ("WEST", 1, 2), ("EAST", 2, 0), ("WEST", 2, 7)]
+    for rows in (moved, [*moved, ("EAST", 3, 0), ("WEST", 3, 0)]):
+        told = [(broker, "stocks/#", "", at, 1.0, number, 10, 1_000) for broker, at, number in rows]
+        found = columns(group_traffic(spark.createDataFrame(told, names)))
+        assert [*zip(found["gateway"], found["subscribers"], found["rate"], strict=True)] == [("WEST", 7, 10.0)]
 
 
 def test_percentiles_are_those_of_all_windows(

@@ -57,9 +57,16 @@ class GroupTraffic:
 
 
 def group_traffic(group: DataFrame) -> DataFrame:
-    """Return a row for each group that has subscribers at the end: rates over all the time that it was seen."""
+    """Return a row for each group that has subscribers at the end: rates over all the time that it was seen.
+
+    The end is when there was somebody for the last time: where all have left, as when a demonstration is over, nobody
+    has gone anywhere, and what was before is what there is to say.
+    """
+    seen = group.where("subscribers > 0").agg(f.max("at").alias("seen_at"))
     return (
-        group.groupBy("gateway", "topics", "where")
+        group.crossJoin(f.broadcast(seen))
+        .where("at <= seen_at")
+        .groupBy("gateway", "topics", "where")
         .agg(
             f.max_by("subscribers", "at").alias("subscribers"),
             f.coalesce(f.try_divide(f.sum("publications"), f.sum("window_s")), f.lit(0.0)).alias("rate"),
