@@ -44,6 +44,15 @@ def test_everybody_joins_where_it_was_and_publications_come_as_often(tmp_path: P
             assert subscription.where.matches(attributes) == (subscriber in workload.matching(quote))
 
 
+def test_that_all_leave_when_a_recording_ends_is_not_replayed(tmp_path: Path) -> None:
+    recording = read_recording(make_spool(tmp_path), lambda share, text: None)
+    groups = recording.gateways[WEAK].groups
+    last = max(groups)
+    groups[last] = [structs.replace(record, subscribers=0) for record in groups[last]]
+    stays = replay_of(recording).workload.stays
+    assert [(stay.broker, stay.leaves_at) for stay in stays] == [(WEAK, math.inf)] * 40
+
+
 def test_a_recording_of_many_publications_is_thinned_and_loads_are_the_same(tmp_path: Path) -> None:
     replay = replayed(make_spool(tmp_path, rate=4_000.0, subscribers=4))
     assert len(replay.workload.publishing.times) <= PUBLICATIONS_MAX + 10

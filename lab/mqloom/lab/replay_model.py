@@ -153,10 +153,13 @@ def _series(
     """Return how often each group matched, and how many subscribers it had at each edge, step by step."""
     rates: dict[GroupKey, NDArray[np.float64]] = {}
     counts: dict[GroupKey, dict[GatewayId, NDArray[np.int64]]] = {}
+    seen_at = _seen_at([recording.gateways[edge] for edge in edges])
     for edge in edges:
         told: dict[GroupKey, int] = {}
         done = -1
         for at, records in sorted(recording.gateways[edge].groups.items()):
+            if at > seen_at:
+                break
             step = steps.of(at, records[0].window_s)
             _hold(counts, edge, told, steps.count, done + 1, step)
             if len(records) < recording.gateways[edge].groups_max:
@@ -172,6 +175,12 @@ def _series(
         for edge in edges:
             by_edge.setdefault(edge, np.zeros(steps.count, dtype=np.int64))
     return {group: rates[group] for group in counts}, counts
+
+
+def _seen_at(edges: Sequence[Recorded]) -> float:
+    """Return when anybody was told of for the last time: that all leave at the end is no part of the load."""
+    windows = ((at, records) for each in edges for at, records in each.groups.items())
+    return max((at for at, records in windows if any(record.subscribers for record in records)), default=np.inf)
 
 
 def _hold(
