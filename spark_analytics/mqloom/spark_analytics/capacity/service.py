@@ -171,7 +171,7 @@ def _line(gateway: str, points: Columns) -> ServiceModel:
     if not is_known:  # one bucket, in effect: see `DelayBuckets.model`
         mean_s, number = (float(np.average(each, weights=samples)) for each in (service_s, work))
         slope_s = spread_s = mean_s / number if number else 0.0
-        base_s = mean_s - slope_s * number
+        base_s = 0.0 if number else mean_s
     elif slope_s < 0:  # noise: no engine matches faster for having more to match
         slope_s, base_s = 0.0, float(np.average(service_s, weights=weights))
     matching_s = _matching_each(points, total) if is_by_deliveries else slope_s
