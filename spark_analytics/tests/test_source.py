@@ -5,9 +5,9 @@ import os
 import queue
 import random
 import shutil
-import socket
 import threading
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,14 @@ from mqloom.core.telemetry import (
     encode_record,
 )
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.ports import free_port
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.java import JavaError, find_java
+from mqloom.spark_analytics.ranges import RangeError
 from mqloom.spark_analytics.segments import Gap, SpoolError
 from mqloom.spark_analytics.sessions import SMALL, start
 from mqloom.spark_analytics.source import MQLoomSource
+from mqloom.spark_analytics.spark_options import session_of
 from mqloom.spark_analytics.spool import SpoolReader, SpoolWriter, segments_of
 from mqloom.spark_analytics.tables import tables
 
@@ -314,15 +317,28 @@ def test_the_command_answers_sql(spark: SparkSession, tmp_path: Path, capfd: pyt
     count = sum(row[4] == "load" for row in rows)
     assert capfd.readouterr().out.splitlines() == ["gateway,records", f"north,{count}"]
     assert main(["spark", "sql", "SELECT * FROM nothing", *place]) == 1
-    assert "nothing" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "nothing" in told
+    assert "stacktrace" not in told
+    assert main(["spark", "sql", query, *place, "--scratch", str(tmp_path / "nowhere")]) == 1
+    assert f"{tmp_path / 'nowhere'}: No such file or directory: scratch must be a folder" in capfd.readouterr().err
+    assert not spark.sparkContext._jsc.sc().isStopped()
+
+
+def test_what_fails_on_an_executor_is_told_in_a_line(spark: SparkSession) -> None:
+    def fails(_batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise RangeError("no answer from tcp://127.0.0.1:1: is it there?")
+
+    arguments = Namespace(master="local[2]", settings=[])
+    with pytest.raises(LocalError) as told, session_of(arguments) as session:
+        session.range(1).mapInArrow(fails, "id long").collect()
+    assert str(told.value) == "no answer from tcp://127.0.0.1:1: is it there?"
     assert not spark.sparkContext._jsc.sc().isStopped()
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 def test_the_stream_command_publishes_each_alert_once_from_run_to_run(spark: SparkSession, tmp_path: Path) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     (tmp_path / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
     came: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     ready = threading.Event()

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,6 +26,7 @@ from mqloom.spark_analytics.alert_publisher import AlertPublisher
 from mqloom.spark_analytics.alerts import Limits
 from mqloom.spark_analytics.place import place_of
 from mqloom.spark_analytics.source import NAME
+from mqloom.spark_analytics.spark_failures import reason_of
 from mqloom.spark_analytics.spark_options import add_place, add_session, session_of
 
 WATCHED: Final = ("load", "link", "migration", "dropped", "missing")
@@ -135,11 +135,4 @@ def _follow(query: StreamingQuery, stopping: threading.Event) -> None:
             text = f"batch {told}: {progress.numInputRows:,} records, up to {source.endOffset}"
             print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
     if query.exception() is not None:
-        raise LocalError(_reason(query.exception()))
-
-
-def _reason(error: PySparkException | None) -> str:
-    """Return the line of Spark's long message that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    own = [line for line in lines if line.startswith("mqloom.")]
-    return own[-1].partition(": ")[2] if own else lines[0]
+        raise LocalError(reason_of(query.exception()))

@@ -1,13 +1,19 @@
 """The options that all commands of Spark share: where telemetry is, and where Spark runs."""
 
 import argparse
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mqloom.core.errors import LocalError
 from mqloom.spark_analytics.sessions import LOCAL, session
+from mqloom.spark_analytics.spark_failures import reason_of
 from mqloom.spark_analytics.tables import Tables, tables
 
 
@@ -39,15 +45,27 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def session_of(arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
-    """Start Spark as the options say; raises LocalError for a setting that is none, or if there is no Java."""
+@contextmanager
+def session_of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
+    """Start Spark as the options say, and stop it at the end.
+
+    Raises LocalError for a setting that is none, if there is no Java, and for what goes wrong in Spark: in a line.
+    """
     settings = {}
     for each in arguments.settings:
         name, equals, value = each.partition("=")
         if not equals or not name.startswith("spark."):
             raise LocalError(f"--set {each}: a setting of Spark looks like spark.executor.memory=4g")
         settings[name] = value
-    return session(arguments.master, settings)
+    # Of each query that cannot be answered it writes pages of JSON to stderr, before the line that we write.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    where = f"Spark does not start at --master {arguments.master}; is that a cluster that runs, or local[*]? "
+    try:
+        with session(arguments.master, settings) as spark:
+            where = ""
+            yield spark
+    except (PySparkException, Py4JError) as error:
+        raise LocalError(f"{where}{reason_of(error)}") from None
 
 
 def tables_of(spark: SparkSession, arguments: argparse.Namespace) -> Tables:

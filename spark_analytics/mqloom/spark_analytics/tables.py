@@ -93,7 +93,7 @@ def tables(
             )
         return _views(Tables(_archived(spark, folder), (), None))
     place = place_of(spool, endpoint, key_file)
-    folder = Path(tempfile.mkdtemp(prefix="mqloom-telemetry-", dir=scratch)).absolute()
+    folder = _scratch(scratch)
     try:
         told = stage(spark, place, folder).collect()
         check_shared(folder, told)
@@ -102,6 +102,16 @@ def tables(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _scratch(above: Path | str | None) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="mqloom-telemetry-", dir=above)).absolute()
+    except OSError as error:
+        where = above or tempfile.gettempdir()
+        raise LocalError(
+            f"{where}: {error.strerror}: scratch must be a folder that is there and can be written"
+        ) from None
 
 
 def check_shared(folder: Path, told: list[Row]) -> None:

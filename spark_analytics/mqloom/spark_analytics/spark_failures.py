@@ -1,0 +1,19 @@
+"""What went wrong in Spark, as the one line of its pages that says it: people should not have to look for that."""
+
+import re
+from typing import Final
+
+_SAYING: Final = re.compile(r"^(?:: |Caused by: )?(?P<name>[\w.$]+(?:Error|Exception)): (?P<problem>.+)")
+
+
+def reason_of(error: object) -> str:
+    """Return the line that says what happened: one of our own errors, of a worker's Python, of Java, or the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    found = [match for match in map(_SAYING.match, lines) if match]
+    own = [match for match in found if match["name"].startswith("mqloom.")]
+    if own:
+        return own[-1]["problem"]
+    if found:  # of Java's errors the first is the one that counts, of those in a traceback the last
+        place = -1 if any(line.startswith("Traceback") for line in lines) else 0
+        return f"{found[place]['name'].rpartition('.')[2]}: {found[place]['problem']}"
+    return lines[0] if lines else "Spark does not say why"
