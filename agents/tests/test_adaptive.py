@@ -151,6 +151,16 @@ def test_a_filter_is_narrowed_only_when_that_keeps_somebody_away() -> None:
     assert wanted.ask is None
 
 
+def test_what_was_heard_holds_while_it_would_be_heard_if_it_changed() -> None:
+    ours = adaptive(clusters=("C1", B1))
+    ours.check(HALF, OK, [])
+    assert ours.hears(says(0.39, 0.9, 0.9))
+    assert not ours.hears(says(0.41))
+    assert ours.hears(says(0.96))  # that it is overloaded, and no longer, comes to everybody
+    assert ours.hears(says(0.9, cluster=B1))
+    assert adaptive(BalanceSettings(adaptive_pie=False)).hears(says(0.9))
+
+
 def test_what_changes_is_about_the_cluster_of_the_head_alone_so_that_what_that_wants_covers_it() -> None:
     ours = adaptive(clusters=("C1", B1))
     before = set(ours.wheres)

@@ -35,9 +35,9 @@ def hear(lease_s: float = 60.0, session: SessionId = SESSION) -> Hear:
     return Hear(session=session, cluster="head", other="far", lease_s=lease_s)
 
 
-def started() -> LocalExchange:
+def started(output_ratio: float = 0.0) -> LocalExchange:
     one = exchange()
-    one.sampled(IDLE)
+    one.sampled(replace(IDLE, output_ratio=output_ratio))
     one.turn(OK, 0.0)
     return one
 
@@ -53,23 +53,40 @@ def test_the_first_window_is_told_at_once_to_the_own_cluster() -> None:
 
 
 def test_pie_counts_only_from_who_it_is_about() -> None:
-    one = started()
+    one = started(0.6)
     one.took(pie_of("liar", "head"), GatewayId("another"), 1.0)
     one.took(pie_of("honest", "head"), GatewayId("honest"), 1.0)
     assert [pie.broker for pie in one.others(2.0)] == ["honest"]
 
 
 def test_pie_that_the_head_remembers_counts_as_if_it_came_from_who_it_is_about() -> None:
-    one = started()
+    one = started(0.6)
     one.took(pie_of("other", "head"), HEAD, 1.0)
     assert [pie.broker for pie in one.others(2.0)] == ["other"]
 
 
-def test_what_was_missed_is_asked_of_the_head_alone_and_of_all_where_nobody_is_known_to_have_heard_it() -> None:
-    for one, far in ((exchange(), 1), (exchange(cluster="mine"), 8)):
+def test_what_was_heard_counts_only_as_long_as_it_would_be_heard_if_it_changed() -> None:
+    one = started(0.6)
+    for broker, output in (("lighter", 0.3), ("between", 0.47)):
+        pie = pie_of(broker, "head")
+        one.took(replace(pie, load=replace(IDLE, output_ratio=output, input_ratio=0.5)), GatewayId(broker), 1.0)
+    assert [pie.broker for pie in one.others(2.0)] == ["between", "lighter"]
+    one.changed()
+    one.sampled(replace(IDLE, output_ratio=0.5))
+    one.turn(OK, 40.0)
+    assert [pie.broker for pie in one.others(41.0)] == ["lighter"]
+    one.changed()
+    one.sampled(replace(IDLE, output_ratio=0.7))
+    one.turn(OK, 80.0)
+    assert [pie.broker for pie in one.others(81.0)] == ["between", "lighter"]
+
+
+def test_what_was_missed_is_asked_for_only_where_no_head_is_known_to_have_heard_it() -> None:
+    for one, asked in ((exchange(), []), (exchange(cluster="mine"), [8])):
         one.sampled(replace(IDLE, output_ratio=0.6))
         asks = [hops for message, hops in said(one.turn(OK, 0.0)) if isinstance(message, PieAsk)]
-        assert asks == [far]
+        assert asks == asked
+        assert any("output < 0.5" in where for where in one.wheres)
     hearing = started()
     hearing.sampled(replace(IDLE, output_ratio=0.6))
     asks = [hops for message, hops in said(hearing.hear(hear(), 1.0)) if isinstance(message, PieAsk)]
@@ -77,7 +94,7 @@ def test_what_was_missed_is_asked_of_the_head_alone_and_of_all_where_nobody_is_k
 
 
 def test_an_edge_hears_another_cluster_only_while_it_is_told_to() -> None:
-    one = started()
+    one = started(0.6)
     one.took(pie_of("e", "far"), GatewayId("e"), 1.0)
     assert one.others(1.0) == []
     one.hear(hear(), 2.0)

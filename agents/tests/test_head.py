@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from mqloom.agents.averages import IDLE
 from mqloom.agents.decisions import Decisions
 from mqloom.agents.head import HEAR_LEASE_S, HEAR_S, REST_DETECTIONS, SESSION_DETECTIONS, Head
-from mqloom.agents.mediation import Cancel, Done, Hear, Help, Kept, Reply, Request, Said, SessionId, decode
+from mqloom.agents.mediation import Cancel, Done, Hear, Help, Kept, Reply, Request, Said, SessionId, decode, want_in
 from mqloom.agents.peer import Peer
 from mqloom.agents.pie import Pie, PieAsk
 from mqloom.agents.settings import BalanceSettings
@@ -184,16 +184,24 @@ def test_a_head_that_knows_of_no_other_cluster_wants_to_hear_of_any_and_then_of_
     assert "class = 'GLOBAL_PIE'" not in one.wheres
 
 
-def test_a_head_tells_an_edge_that_asks_what_the_others_said_last_and_nobody_else() -> None:
+def test_a_head_tells_an_edge_that_begins_to_hear_others_what_these_said_last_and_nobody_else() -> None:
+    wheres = [want_in("HEAR", "h1"), "class = 'LOCAL_PIE' AND cluster = 'h1' AND output < 0.5"]
+    for settings, is_told in ((SETTINGS, True), (BalanceSettings(mode="on", cluster="h1", role="head"), False)):
+        one = head(settings)
+        for edge, output in ((E1, 0.3), (E2, 0.4), (GatewayId("e3"), 0.8)):
+            one.received(local(edge, "h1", output), edge, 1.0)
+        effects = one.wanted(E1, wheres, 2.0, is_new=False)
+        told = [each for each in effects if isinstance(each, PublishControl) and each.subject["class"] == "SESSION"]
+        assert [decode(each.body) for each in told] == ([local(E2, "h1", 0.4)] if is_told else [])
+        assert all(each.subject["to"] == E1 and each.hops == 1 for each in told)
+
+
+def test_a_head_is_asked_for_nothing_that_it_sees_by_filters() -> None:
     one = head()
-    for edge, output in ((E1, 0.3), (E2, 0.4), (GatewayId("e3"), 0.8)):
+    for edge, output in ((E1, 0.3), (E2, 0.4)):
         one.received(local(edge, "h1", output), edge, 1.0)
     ask = PieAsk(level="local", broker=E1, cluster="h1", ranges=(("output", 0.0, 0.5),))
-    told = [each for each in one.received(ask, E1, 2.0) if isinstance(each, PublishControl)]
-    assert [each.subject for each in told] == [{"class": "SESSION", "level": "local", "to": "e1"}]
-    assert [decode(each.body) for each in told] == [local(E2, "h1", 0.4)]
-    assert not of(Pie, one.received(ask, E2, 3.0))  # of another than who it says it is
-    assert not of(Pie, one.received(replace(ask, cluster="h2"), E1, 4.0))
+    assert not [each for each in of(Pie, one.received(ask, E1, 2.0)) if isinstance(each, Pie) and each.level == "local"]
 
 
 def test_advice_ends_a_session_between_clusters_before_anybody_hears_anything() -> None:

@@ -22,7 +22,7 @@ from mqloom.agents.settings import BalanceSettings
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import BalanceState, Load
 
-OK, BUSY = BalanceState.OK, BalanceState.BUSY
+OK, BUSY, STABILIZING = BalanceState.OK, BalanceState.BUSY, BalanceState.STABILIZING
 B1, B2, B3 = GatewayId("B1"), GatewayId("B2"), GatewayId("B3")
 SETTINGS = BalanceSettings()
 PERIOD_S = SETTINGS.local_pie_s
@@ -128,6 +128,45 @@ def test_who_got_the_pie_before_gets_the_one_that_corrects_it() -> None:
     after = ours.due(load_of(0.85, 0.02, 0.3), OK, [], 2 * PERIOD_S)
     assert after is not None
     assert subject_of(after)["input"] == 0.8
+
+
+def test_who_is_still_in_a_session_or_stabilising_tells_its_head_alone() -> None:
+    ours = publisher()
+    began, ended, ok = (
+        ours.due(load, state, [], now)
+        for load, state, now in (
+            (load_of(0.6), BUSY, 1.0),
+            (load_of(0.2), STABILIZING, 2.0),
+            (load_of(0.7), OK, 3.0),
+        )
+    )
+    assert began is not None
+    assert ended is not None
+    assert ok is not None
+    assert subject_of(began)["input"] == 0.5
+    assert subject_of(ended) == {"class": "LOCAL_PIE", "cluster": "C1"}
+    assert ended.load.input_ratio == 0.2
+    assert subject_of(ok)["input"] == 0.2
+
+
+def test_who_heard_that_a_session_began_hears_that_it_is_over_however_much_was_said_in_between() -> None:
+    ours = publisher()
+    assert ours.due(load_of(0.3), BUSY, [], 1.0)
+    for number, figure in enumerate((0.6, 0.8, 0.7)):
+        said = ours.due(load_of(figure), STABILIZING, [], (number + 1) * 2 * PERIOD_S)
+        assert said is not None
+        assert said.is_still_engaged
+    over = ours.due(load_of(0.8), OK, [], 10 * PERIOD_S)
+    assert over is not None
+    assert subject_of(over)["input"] == 0.3
+
+
+def test_overload_is_told_to_everybody_by_who_is_in_a_session_too() -> None:
+    ours = publisher()
+    assert ours.due(load_of(), BUSY, [], 1.0)
+    began = ours.due(load_of(0.96), BUSY, [], 2.0)
+    assert began is not None
+    assert subject_of(began) == {"class": "LOCAL_PIE", "cluster": "C1", "overload": True}
 
 
 def test_overload_that_begins_is_told_at_once_and_its_end_after_a_period() -> None:

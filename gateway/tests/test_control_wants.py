@@ -15,6 +15,7 @@ from mqloom.gateway.agent_interfaces import (
     AgentEvent,
     AgentWoke,
     ControlReceived,
+    ControlsWanted,
     PublishControl,
     Subject,
     WantControls,
@@ -40,11 +41,14 @@ class Listener:
 
     def __init__(self) -> None:
         self.heard: list[ControlReceived] = []
+        self.wanted: list[ControlsWanted] = []
         self.orders: list[AgentEffect] = []
 
     def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
         if isinstance(event, ControlReceived):
             self.heard.append(event)
+        if isinstance(event, ControlsWanted):
+            self.wanted.append(event)
         orders, self.orders = self.orders, []
         return orders if isinstance(event, AgentWoke) else []
 
@@ -427,3 +431,44 @@ def test_an_agent_wants_from_no_further_than_the_bound() -> None:
     (want,) = [message for one, _, message in net.crossed if one == A]
     assert isinstance(want, Want)
     assert want.hops_max == CONTROL_HOPS_MAX
+
+
+# ---- what agents are told of each other's wishes -----------------------------------------------------------------
+
+
+def test_an_agent_is_told_what_those_of_neighbours_want_and_not_of_those_further_away() -> None:
+    net = Net("AB", "BC")
+    net.tell(A, WantControls([LOW_PIE], 9))
+    net.tell(A, WantControls([ALL_PIE], 9))
+    net.tell(A, WantControls([], 0))
+    assert net.agents[B].wanted == [
+        ControlsWanted(A, (LOW_PIE,), is_new=True),
+        ControlsWanted(A, (ALL_PIE,), is_new=False),
+        ControlsWanted(A, (), is_new=False),
+    ]
+    assert net.agents[C].wanted == []
+    assert net.agents[A].wanted == []
+
+
+def test_what_a_neighbour_wants_is_new_after_its_link_was_down_and_when_it_has_begun_anew() -> None:
+    net = Net("AB")
+    net.tell(A, WantControls([LOW_PIE], 9))
+    net.cut(A, B)
+    net.open(A, B)
+    net.crash(A)
+    net.open(A, B)
+    net.tell(A, WantControls([ALL_PIE], 9))
+    assert net.agents[B].wanted == [
+        ControlsWanted(A, (LOW_PIE,), is_new=True),
+        ControlsWanted(A, (LOW_PIE,), is_new=True),
+        ControlsWanted(A, (ALL_PIE,), is_new=True),
+    ]
+
+
+def test_an_agent_that_has_not_begun_is_told_nothing() -> None:
+    agent, counters, outbox = Listener(), Counters(), Outbox()
+    overlay = GuardedOverlay(B, TreeOverlay(B, [A]), [A], Journal(counters))
+    controls = Controls(B, 1, [agent], overlay, outbox, Journal(counters))
+    controls.receive(Want(A, 1, 1, "pie", (ALL_PIE,), 0, 9), A, 0.0)
+    assert agent.wanted == []
+    assert controls.wants.wheres_of("pie", A) == (ALL_PIE,)

@@ -14,7 +14,9 @@ What needs to hear of brokers with more load still does:
 - Sessions between clusters end by balanced sets. An edge that does not hear of another cannot name it. So the heads,
   which take all PIE of their edges for the mean anyhow, and in a session those of the other cluster too, judge by
   figures where no name is (`balanced`).
-- Who held a PIE gets the one that corrects it, and who widens a filter asks for what it has missed (`pie`).
+- Who held a PIE gets the one that corrects it, and who widens a filter is told what it has missed (`pie`). What was
+  heard of a broker that would not be heard any more, since a filter is narrower or it has become heavier, does not
+  count: it has come true no longer, and sessions begun by it bring nothing.
 
 By the paper's rule a filter lags behind equation 5 by up to a trigger, so that a difference of up to two triggers can
 go unnoticed for ever, if load has risen slowly. So a filter is widened, too, when partners that differ by a trigger and
@@ -103,6 +105,13 @@ class AdaptivePie:
         )
         neighbour = all_wheres(self._level, [self._gateway]) if len(wide) < len(self._clusters) else ()
         return (asks, f"{everybody} AND overload = TRUE", *neighbour, *lighter)
+
+    def hears(self, pie: Pie) -> bool:
+        """Tell whether a broker that has said this would be heard if it said something else: else it may have."""
+        if not self._settings.adaptive_pie or pie.cluster == self._gateway:
+            return True
+        is_overloaded = pie.load.utilisation > self._settings.overload_high  # everybody is told when it ends
+        return is_overloaded or any(pie.load.of(metric) < bound for metric, bound in self._bounds.items())
 
     def published(self, load: Load) -> None:
         """Remember what was published; the deviation of equation 5 is of that."""

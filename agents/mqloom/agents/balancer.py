@@ -38,6 +38,7 @@ from mqloom.gateway.agent_interfaces import (
     ClientsMoved,
     Computed,
     ControlReceived,
+    ControlsWanted,
     LoadSampled,
     ProfileTaken,
     WakeAgentAt,
@@ -112,6 +113,8 @@ class Balancer:
                 effects += part.sampled(load, now)
             case ControlReceived(origin, body):
                 effects += self._receive(part, origin, body, now)
+            case ControlsWanted(neighbour, wheres, is_new):
+                effects += part.wanted(neighbour, wheres, now, is_new=is_new)
             case ProfileTaken() | Computed() | ClientsMoved():
                 effects += part.answered(event, now)
             case AgentAsked(operator, number, body):

@@ -165,6 +165,10 @@ class Edge:
                 effects += self._mediate(message, origin, now)
         return [*effects, *self.turn(now)]
 
+    def wanted(self, neighbour: GatewayId, wheres: Sequence[str], now: float, *, is_new: bool) -> list[AgentEffect]:
+        """Whatever our neighbour wants to hear, heads tell it."""
+        return self.turn(now)
+
     def answered(self, event: ProfileTaken | Computed | ClientsMoved, now: float) -> list[AgentEffect]:
         """Something that we asked of our gateway has been done."""
         if isinstance(event, ClientsMoved):

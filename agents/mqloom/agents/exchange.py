@@ -20,10 +20,6 @@ from mqloom.gateway.agent_interfaces import AgentEffect, PublishControl
 HEARINGS_TOLD: Final = 2
 """How many of the first orders to hear another cluster we answer by telling our load: its edges may not hear us yet."""
 
-ASK_HOPS: Final = 1
-"""How far we ask for what we have missed: our head has heard it, and answers for its edges. In a configured cluster
-nobody is known to have heard everybody, and of another cluster our head need not have; there everybody is asked."""
-
 EVERYBODY: Final[tuple[tuple[Metric, float, float], ...]] = (("input", 0.0, float("inf")),)
 
 
@@ -61,9 +57,10 @@ class LocalExchange:
         return min(times, default=None)
 
     def others(self, now: float) -> list[Pie]:
-        """Return what those say whom we could balance with."""
+        """Return what those say whom we could balance with, as far as we would hear if it changed."""
         clusters, gateway = self._clusters, self._peer.gateway
-        return [pie for pie in self._board.fresh(now) if pie.cluster in clusters and pie.broker != gateway]
+        found = [pie for pie in self._board.fresh(now) if pie.cluster in clusters and pie.broker != gateway]
+        return [pie for pie in found if self._adaptive.hears(pie)]
 
     def sampled(self, load: Load) -> None:
         """A window of the meters has ended."""
@@ -71,7 +68,7 @@ class LocalExchange:
         self._period.add(load)
 
     def took(self, pie: Pie, origin: GatewayId, now: float) -> None:
-        """Somebody has told its load, or our head what that was, because we have asked."""
+        """Somebody has told its load, or our head what that was, because we have begun to hear it."""
         if origin in (pie.broker, self._peer.head):
             self._board.take(pie, now)
 
@@ -128,8 +125,6 @@ class LocalExchange:
 
     def _say(self, message: Pie | PieAsk) -> PublishControl:
         hops = self._peer.session_hops if self.is_hearing else self._peer.local_hops
-        if isinstance(message, PieAsk) and not self.is_hearing and self._peer.head is not None:
-            hops = ASK_HOPS
         return PublishControl(encode(message), hops, subject_of(message))
 
     def _check_filters(self, now: float) -> list[AgentEffect]:
@@ -137,7 +132,13 @@ class LocalExchange:
         if load is None:
             return []
         wanted = self._adaptive.check(load, self._state or BalanceState.OK, self.others(now))
-        return [] if wanted is None or wanted.ask is None else [self._say(wanted.ask)]
+        if wanted is None or wanted.ask is None:
+            return []
+        # Our head has heard all of its cluster, sees by our filters what we have begun to hear, and tells us what we
+        # have missed of it (`hearers`). In a configured cluster nobody is known to have heard everybody, and of another
+        # cluster our head need not have; there everybody is asked.
+        has_heard_all = self._peer.head is not None and not self.is_hearing
+        return [] if has_heard_all else [self._say(wanted.ask)]
 
     def _stop_hearing(self, now: float) -> list[AgentEffect]:
         self._hears = None

@@ -7,6 +7,7 @@ edge that misses that stops by itself, since each order to hear is a lease.
 """
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
 from mqloom.agents.adaptive import AdaptivePie, all_wheres
@@ -14,6 +15,7 @@ from mqloom.agents.averages import IDLE, mean_load
 from mqloom.agents.balanced import are_balanced
 from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
 from mqloom.agents.detector import Action, Detector, GlobalRequests
+from mqloom.agents.hearers import Hearers
 from mqloom.agents.mediation import (
     Hear,
     Help,
@@ -56,7 +58,7 @@ from mqloom.gateway.agent_interfaces import (
 )
 
 ANSWER_HOPS: Final = 1
-"""An edge that asks us is our neighbour."""
+"""An edge that we tell what it has missed is our neighbour."""
 
 HEAR_S: Final = 15.0
 """How often edges are told to hear another cluster."""
@@ -83,6 +85,7 @@ class Head:
         self._peer, self._settings, self._decisions = peer, settings, decisions
         self._is_advice = settings.mode == "advise"
         self._edges = PieBoard("local", settings)
+        self._hearers = Hearers(peer.cluster)
         self._clusters = PieBoard("global", settings)
         self._publisher = PiePublisher("global", peer.gateway, peer.cluster, settings)
         self._adaptive = AdaptivePie("global", peer.gateway, peer.clusters, settings)
@@ -173,7 +176,7 @@ class Head:
                 effects += self._took(message, origin, now)
             case PieAsk():
                 self._publisher.asked(message)
-                effects += self._hand_on(message) + self._answer(message, origin, now)
+                effects += self._hand_on(message)
             case Help():
                 if message.cluster == self._peer.cluster and self._requests.asked(origin, now):
                     self._is_requested = True
@@ -182,6 +185,17 @@ class Head:
             case _:
                 effects += self._mediate(message, origin, now)
         return [*effects, *self.turn(now)]
+
+    def wanted(self, neighbour: GatewayId, wheres: Sequence[str], now: float, *, is_new: bool) -> list[AgentEffect]:
+        """A neighbour wants to hear something else: if it is an edge of ours, tell it what it has missed of that.
+
+        We hear all, so it need not ask. It goes to that edge alone: were each to say it again, it would come to all who
+        want it. In a configured cluster nobody is known to have heard everybody.
+        """
+        edges = [] if self._peer.is_configured else self._peer.edges(self._edges.fresh(now))
+        missed = self._hearers.wanted(neighbour, wheres, edges, is_new=is_new)
+        answers = [PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", neighbour)) for pie in missed]
+        return [*answers, *self.turn(now)]
 
     def answered(self, event: ProfileTaken | Computed | ClientsMoved, now: float) -> list[AgentEffect]:
         """Whatever was asked, it was asked when we were an edge."""
@@ -213,8 +227,8 @@ class Head:
 
     def _took(self, pie: Pie, origin: GatewayId, now: float) -> list[AgentEffect]:
         if pie.level == "local":
-            if pie.broker == origin:
-                self._edges.take(pie, now)
+            if pie.broker == origin and self._edges.take(pie, now):
+                self._hearers.said(pie)
             return []
         if pie.broker == self._peer.gateway or origin not in (pie.broker, *pie.via):
             return []
@@ -234,20 +248,6 @@ class Head:
         return self._say_again(
             [pie for pie in self._clusters.known if pie.broker != ask.broker and ask.is_for(pie.load)]
         )
-
-    def _answer(self, ask: PieAsk, origin: GatewayId, now: float) -> list[AgentEffect]:
-        """Tell an edge of ours what those said last whom it begins to hear: we hear all, and it asks nobody else.
-
-        It goes to that edge alone. Were each to say it again, it would come to all who want it.
-        """
-        is_ours = ask.level == "local" and ask.cluster == self._peer.cluster and not self._peer.is_configured
-        if not is_ours or ask.broker != origin:
-            return []
-        return [
-            PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", origin))
-            for pie in self._peer.edges(self._edges.fresh(now))
-            if pie.broker != origin and ask.is_for(pie.load)
-        ]
 
     def _say_again(self, pies: list[Pie]) -> list[AgentEffect]:
         handed_on = (relayed(pie, self._peer.gateway) for pie in pies)

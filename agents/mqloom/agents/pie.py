@@ -6,14 +6,18 @@ silence means "as before" only for as long as the silent one is known to be aliv
 not counted any more.
 
 Control publications are filtered by their subject (`subject_of`), and with Adaptive PIE (`adaptive`) a broker asks for
-those of lighter ones only. Three things keep that from misleading anybody:
+those of lighter ones only. Who was in a session, or has not settled since, and still is or has not, is no partner of
+anybody, as those know who have heard the PIE before: there are no figures in the subject of such a PIE, so that it only
+comes to who asks for all, the heads. Three things keep that from misleading anybody:
 
-- The subject has the lesser of a figure and what it was in the PIE before. So whoever holds a PIE gets the one that
-  corrects it, even if by then its sender is heavier than is asked for.
+- The subject has the lesser of a figure and what it was in the PIE before, or in all since the last one with figures in
+  its subject. So whoever holds a PIE gets the one that corrects it, even if by then its sender is heavier than is asked
+  for.
 - PIE that says that overload began, ended or lasts has `overload` in its subject, and everybody asks for that: step 2
   of the detection has to know it of brokers however heavy they are.
-- Who widens what it asks for has missed what was said before: it asks for it with a `PieAsk`. A head answers for those
-  of its edges that could not be heard until then. Where there is none to ask, they, and only they, say it once more.
+- Who widens what it asks for has missed what was said before. A head sees that by the filter itself, and tells what
+  it was (`hearers`). Where there is none that has heard all, it is asked for with a `PieAsk`, and those who could not
+  be heard until then, and only they, say it once more.
 """
 
 from collections.abc import Sequence
@@ -24,6 +28,7 @@ from msgspec.structs import replace
 
 from mqloom.agents.averages import is_sound
 from mqloom.agents.settings import BalanceSettings, Level, Name
+from mqloom.agents.states import BUSY, STABILIZING
 from mqloom.core.ids import GatewayId, GatewayName
 from mqloom.core.load import METRICS, BalanceState, Load, Metric, difference
 from mqloom.gateway.agent_interfaces import Subject
@@ -46,6 +51,9 @@ BALANCED_MAX: Final = 1_000
 RELAYS_MAX: Final = 8
 """Cluster-heads without edges that hand on one global PIE; past that it goes no further."""
 
+ENGAGED: Final = (BUSY, STABILIZING)
+"""States of who can be nobody's partner; N/A is another: it is looked for as one that comes first (3.3.3)."""
+
 ATTRIBUTES: Final[dict[Metric, str]] = {"input": "input", "match": "delay", "output": "output"}
 """What each figure is called in a subject: the paper's names."""
 
@@ -61,7 +69,10 @@ class Pie(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pie"):
     balanced: Annotated[tuple[GatewayName, ...], Meta(max_length=BALANCED_MAX)] = ()
     """Those whom it sees, and would not give load to: none of its figures is more by a trigger."""
     least: tuple[float, float, float] | None = None
-    """The least of each figure in this and in the PIE before; None: as in `load`."""
+    """The least of each figure in this and in the PIE before, or in all after the last one whose subject has figures;
+    None: as in `load`."""
+    is_still_engaged: bool = False
+    """It could be nobody's partner before, and still cannot: it is in a session, or stabilising after one."""
     is_news_of_overload: bool = False
     """Whether overload began or ended with this, or lasts."""
     via: Annotated[tuple[GatewayName, ...], Meta(max_length=RELAYS_MAX)] = ()
@@ -89,8 +100,9 @@ def subject_of(message: Pie | PieAsk) -> Subject:
         "cluster": message.cluster,
     }
     if isinstance(message, Pie):
-        figures = message.least or figures_of(message.load)
-        subject |= {ATTRIBUTES[metric]: figure for metric, figure in zip(METRICS, figures, strict=True)}
+        if not message.is_still_engaged:
+            figures = least_of(message)
+            subject |= {ATTRIBUTES[metric]: figure for metric, figure in zip(METRICS, figures, strict=True)}
         if message.is_news_of_overload:
             subject["overload"] = True
     return subject
@@ -99,6 +111,11 @@ def subject_of(message: Pie | PieAsk) -> Subject:
 def figures_of(load: Load) -> tuple[float, float, float]:
     """Return the figures that are balanced, in the order of METRICS."""
     return load.input_ratio, load.delay_s, load.output_ratio
+
+
+def least_of(pie: Pie) -> tuple[float, float, float]:
+    """Return the figures by which a PIE is filtered."""
+    return pie.least or figures_of(pie.load)
 
 
 def relayed(pie: Pie, by: GatewayId) -> Pie | None:
@@ -167,7 +184,8 @@ class PiePublisher:
         was_overloaded = before is not None and before.load.utilisation > self._settings.overload_high
         least = None
         if before is not None:
-            pairs = zip(figures_of(load), figures_of(before.load), strict=True)
+            held = least_of(before) if before.is_still_engaged else figures_of(before.load)
+            pairs = zip(figures_of(load), held, strict=True)
             low_input, low_delay, low_output = (min(pair) for pair in pairs)
             least = (low_input, low_delay, low_output)
         keep_alive = before is None or now - self._last_at >= self._period_s * KEEP_ALIVE_PERIODS
@@ -179,6 +197,10 @@ class PiePublisher:
             state=state,
             balanced=balanced_now,
             least=None if least == figures_of(load) else least,
+            is_still_engaged=before is not None
+            and self.cluster == before.cluster
+            and state in ENGAGED
+            and before.state in ENGAGED,
             is_news_of_overload=overloaded != was_overloaded or (overloaded and (keep_alive or self._asked)),
         )
         self._last_at, self._asked = now, False

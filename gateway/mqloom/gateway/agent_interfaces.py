@@ -33,6 +33,15 @@ class ControlReceived(NamedTuple):
     subject: Subject = NO_SUBJECT
 
 
+class ControlsWanted(NamedTuple):
+    """The agent of the same name at `neighbour` wants these control publications from now on; empty: none any more."""
+
+    neighbour: GatewayId
+    wheres: Sequence[str]
+    is_new: bool
+    """It was not known before: the neighbour has begun anew, or its link was down, so it has missed what was said."""
+
+
 class LoadSampled(NamedTuple):
     """This was the load of our broker and gateway in the window that has just ended.
 
@@ -88,7 +97,9 @@ class AgentAsked(NamedTuple):
     body: bytes
 
 
-AgentEvent = AgentWoke | ControlReceived | LoadSampled | ProfileTaken | Computed | ClientsMoved | AgentAsked
+AgentEvent = (
+    AgentWoke | ControlReceived | ControlsWanted | LoadSampled | ProfileTaken | Computed | ClientsMoved | AgentAsked
+)
 
 
 class PublishControl(NamedTuple):

@@ -168,6 +168,11 @@ class ControlWants:
 
     # ---- questions -----------------------------------------------------------------------------------------------
 
+    def wheres_of(self, agent: str, gateway: GatewayId) -> tuple[str, ...]:
+        """Return what an agent of a gateway wants, as far as we know; empty: nothing."""
+        wanted = self._wanted.get(agent, {}).get(gateway)
+        return wanted.wheres if wanted is not None else ()
+
     def is_wanted_here(self, agent: str, subject: Subject, hops: int) -> bool:
         """Whether our agent of this name wants a control publication that has crossed so many links."""
         wanted = self._wanted.get(agent, {}).get(self._gateway)

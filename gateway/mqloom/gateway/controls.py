@@ -21,6 +21,7 @@ from mqloom.gateway.agent_interfaces import (
     AgentView,
     AgentWoke,
     ControlReceived,
+    ControlsWanted,
     PublishControl,
     SeeingAgent,
     WakeAgentAt,
@@ -94,9 +95,17 @@ class Controls:
     def receive(self, message: Control | Want, sender: GatewayId, now: float) -> None:
         """Take what agents of others say, or want to hear, from a neighbour."""
         if isinstance(message, Want):
-            self.wants.receive(message, sender)
+            self._receive_want(message, sender, now)
         else:
             self._receive(message, sender, now)
+
+    def _receive_want(self, want: Want, sender: GatewayId, now: float) -> None:
+        """Take what an agent wants; ours of the same name is told of those of neighbours."""
+        before = self.wants.wheres_of(want.agent, want.origin)
+        self.wants.receive(want, sender)
+        after = self.wants.wheres_of(want.agent, want.origin)
+        if sender == want.origin and (before or after) and want.agent in self._agents and self._has_begun:
+            self.hand(want.agent, ControlsWanted(sender, after, is_new=not before), now)
 
     def _receive(self, control: Control, sender: GatewayId, now: float) -> None:
         """Pass a control publication on while it has hops left, and give it to the agent of its name."""

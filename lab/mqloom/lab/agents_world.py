@@ -32,6 +32,7 @@ from mqloom.gateway.agent_interfaces import (
     Compute,
     Computed,
     ControlReceived,
+    ControlsWanted,
     LoadSampled,
     MoveClients,
     ProfileTaken,
@@ -45,6 +46,9 @@ from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadKind, Offloa
 
 STEPS_S_MAX = 10
 """With more events of a broker in a second than this, for long, it waits for nothing, and asks again and again."""
+
+LINK_S = 0.05
+"""How long what a broker wants is under way to its neighbours."""
 
 RATE = 10.0
 EACH_BYTES = 100
@@ -99,6 +103,7 @@ class AgentsBroker:
     kinds: Mapping[str, OffloadKind]
     clients: dict[ClientId, dict[SubscriptionKey, Subscription]] = field(default_factory=dict)
     wants: list[Filter] = field(default_factory=list)
+    wheres: Sequence[str] = ()
     hops: int = 0
     life: int = 0
     busy_since: float | None = None
@@ -199,6 +204,9 @@ class AgentsWorld:
         broker.wants, broker.hops = [], 0
         broker.agent.see(broker)
         self.give(name, AgentWoke(), broker.life)
+        for beside in broker.beside:
+            if beside in self.brokers and self.brokers[beside].wants:
+                self._tell(name, ControlsWanted(beside, self.brokers[beside].wheres, is_new=True))
         self._at(self.random.uniform(0, 5), lambda: self._sample(name, broker.life))
 
     @property
@@ -260,7 +268,10 @@ class AgentsWorld:
                 self._at(at - self.now, lambda: self.give(name, AgentWoke(), life))
             case WantControls(wheres, hops):
                 assert len(wheres) <= CONTROL_WHERES_MAX
-                broker.wants, broker.hops = [Filter.parse(where) for where in wheres], hops
+                is_new = not broker.wants
+                broker.wants, broker.wheres = [Filter.parse(where) for where in wheres], wheres
+                broker.hops = hops
+                self._tell_neighbours(broker, ControlsWanted(name, wheres, is_new))
             case PublishControl():
                 assert len(effect.body) <= CONTROL_BYTES_MAX
                 self._publish(name, effect)
@@ -304,6 +315,15 @@ class AgentsWorld:
             is_near = 0 < distance <= min(control.hops, broker.hops)
             if is_near and any(want.matches(control.subject) for want in broker.wants):
                 self._carry(origin, broker, control)
+
+    def _tell_neighbours(self, broker: AgentsBroker, event: ControlsWanted) -> None:
+        """What is wanted goes in order with everything else on a link: it is neither lost nor doubled."""
+        for beside in broker.beside:
+            self._at(LINK_S, lambda beside=beside: self._tell(beside, event))  # type: ignore[misc]
+
+    def _tell(self, name: GatewayId, event: ControlsWanted) -> None:
+        if self.brokers[name].agent.part is not None:  # it has begun
+            self.give(name, event, self.brokers[name].life)
 
     def _carry(self, origin: GatewayId, broker: AgentsBroker, control: PublishControl) -> None:
         event = ControlReceived(origin, control.body, control.subject)
