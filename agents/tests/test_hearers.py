@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from mqloom.agents.averages import IDLE
 from mqloom.agents.hearers import Hearers
 from mqloom.agents.mediation import want_in
-from mqloom.agents.pie import ENGAGED, Pie, PiePublisher, subject_of
+from mqloom.agents.pie import BOARD_BROKERS_MAX, ENGAGED, Pie, PiePublisher, subject_of
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
@@ -84,6 +84,32 @@ def test_only_edges_of_the_own_cluster_are_told_anything() -> None:
     hearers = Hearers("C1")
     assert hearers.wanted(GatewayId("head"), under(0.5)[1:], EDGES, is_new=True) == []
     assert hearers.wanted(GatewayId("other"), under(0.5, "C2"), EDGES, is_new=True) == []
+
+
+def test_who_is_no_neighbour_any_more_is_forgotten() -> None:
+    hearers = Hearers("C1")
+    assert hearers.wanted(E1, under(0.5), EDGES, is_new=True) == [EDGES[1]]
+    hearers.keep([E1, E2])
+    assert hearers.wanted(E1, under(0.5), EDGES, is_new=False) == []
+    hearers.keep([E2])
+    assert hearers.wanted(E1, under(0.5), EDGES, is_new=False) == [EDGES[1]]
+
+
+def test_an_edge_has_heard_of_no_more_brokers_than_are_kept() -> None:
+    hearers = Hearers("C1")
+    hearers.wanted(E1, under(0.5), (), is_new=True)
+    hearers.said(says(E2, 0.3))
+    for number in range(BOARD_BROKERS_MAX):
+        hearers.said(says(GatewayId(f"f{number}"), 0.3))
+    newest = says(GatewayId(f"f{BOARD_BROKERS_MAX - 1}"), 0.3)
+    assert hearers.wanted(E1, under(0.5), (EDGES[1], newest), is_new=False) == [EDGES[1]]
+
+
+def test_what_edges_of_other_clusters_say_is_none_of_it() -> None:
+    hearers = Hearers("C1")
+    hearers.wanted(E1, [*under(0.5), "class = 'LOCAL_PIE'"], (), is_new=True)
+    hearers.said(replace(EDGES[1], cluster="C2"))
+    assert hearers.wanted(E1, under(0.5), EDGES, is_new=False) == [EDGES[1]]
 
 
 LOADS = st.sampled_from([0.05, 0.2, 0.4, 0.6, 0.8, 1.2])

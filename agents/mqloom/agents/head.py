@@ -193,6 +193,7 @@ class Head:
         want it. In a configured cluster nobody is known to have heard everybody.
         """
         edges = [] if self._peer.is_configured else self._peer.edges(self._edges.fresh(now))
+        self._hearers.keep(self._peer.neighbours)
         missed = self._hearers.wanted(neighbour, wheres, edges, is_new=is_new)
         answers = [PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", neighbour)) for pie in missed]
         return [*answers, *self.turn(now)]

@@ -6,12 +6,12 @@ the edge has begun to hear, and tells it, as far as it does not have it: filters
 miss nothing. Asking costs no message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
 from mqloom.agents.mediation import want_in
-from mqloom.agents.pie import ENGAGED, Pie, subject_of
+from mqloom.agents.pie import BOARD_BROKERS_MAX, ENGAGED, Pie, subject_of
 from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
 
@@ -21,7 +21,7 @@ class Hearer:
 
     def __init__(self) -> None:
         self.filters: tuple[Filter, ...] = ()
-        self.heard: dict[GatewayId, Pie] = {}
+        self.heard: dict[GatewayId, Pie] = {}  # unheard of for longest first
         self.outdated: set[GatewayId] = set()
         """Of whom that is not what they have said last."""
 
@@ -44,8 +44,13 @@ class Hearer:
         return True
 
     def _hear(self, pie: Pie) -> None:
+        self.heard.pop(pie.broker, None)
         self.heard[pie.broker] = pie
         self.outdated.discard(pie.broker)
+        if len(self.heard) > BOARD_BROKERS_MAX:  # as at the edge itself, it is forgotten
+            forgotten = next(iter(self.heard))
+            del self.heard[forgotten]
+            self.outdated.discard(forgotten)
 
     def _wants(self, pie: Pie) -> bool:
         subject = subject_of(pie)
@@ -60,20 +65,26 @@ def _bare(pie: Pie) -> Pie:
 class Hearers:
     """What the edges of one head want to hear, and have heard, of each other.
 
-    There are as many as neighbours that are edges, and each has heard of as many as have spoken since it began, but of
-    no more than the head keeps.
+    There are no more than neighbours, and each has heard of no more than the head keeps. Of an edge whose filters came
+    before the head was one, nothing is known: with its next filters it is told all that these let through.
     """
 
     def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
         self._is_edge = want_in("HEAR", cluster)
         """What all edges of our cluster want, and nobody else."""
         self._hearers: dict[GatewayId, Hearer] = {}
 
     def said(self, pie: Pie) -> None:
-        """An edge has said this: the gateways have brought it to all who want it, as they have it to us."""
+        """Somebody has said this: if it is an edge of ours, the gateways have brought it to all who want it."""
         for gateway, hearer in self._hearers.items():
-            if gateway != pie.broker:
+            if gateway != pie.broker and pie.cluster == self._cluster:
                 hearer.said(pie)
+
+    def keep(self, neighbours: Collection[GatewayId]) -> None:
+        """Forget who is none of our neighbours any more."""
+        for gateway in [each for each in self._hearers if each not in neighbours]:
+            del self._hearers[gateway]
 
     def wanted(self, gateway: GatewayId, wheres: Sequence[str], edges: Sequence[Pie], *, is_new: bool) -> list[Pie]:
         """Take other filters of a neighbour; return what it has missed, if it is one of our edges.
