@@ -49,8 +49,23 @@ def test_that_all_leave_when_a_recording_ends_is_not_replayed(tmp_path: Path) ->
     groups = recording.gateways[WEAK].groups
     last = max(groups)
     groups[last] = [structs.replace(record, subscribers=0) for record in groups[last]]
-    stays = replay_of(recording).workload.stays
-    assert [(stay.broker, stay.leaves_at) for stay in stays] == [(WEAK, math.inf)] * 40
+    replay = replay_of(recording)
+    assert [(stay.broker, stay.leaves_at) for stay in replay.workload.stays] == [(WEAK, math.inf)] * 40
+    assert replay.setup.brokers == replayed(tmp_path).setup.brokers
+
+
+def test_each_broker_takes_as_long_as_it_took_whoever_left_at_the_end(
+    tmp_path: Path,
+) -> None:
+    recording = read_recording(make_spool(tmp_path), lambda share, text: None)
+    for each in recording.gateways.values():  # a line without a base: what takes no time with nobody
+        each.services[:] = [structs.replace(one, service_s=4e-6 * one.subscriptions) for one in each.services]
+        each.loads[:] = [structs.replace(one, delay_s=4e-6 * one.subscriptions) for one in each.loads]
+    groups = recording.gateways[WEAK].groups
+    groups[max(groups)] = [structs.replace(record, subscribers=0) for record in groups[max(groups)]]
+    setup = replay_of(recording).setup
+    for broker in setup.brokers.values():
+        assert math.isclose(setup.law.at(41, broker.speed), 4e-6 * 41, rel_tol=0.05)
 
 
 def test_a_recording_of_many_publications_is_thinned_and_loads_are_the_same(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def replay_of(recording: Recording) -> Replay:
     rates, counts = _series(recording, edges, steps)
     if not rates:
         raise ReplayError("no subscribers are told of at any edge: is `groups_max` of [telemetry] 0?")
-    left_out = sum(_subscribers(recording.gateways[head]) for head in clusters if head in recording.gateways)
+    left_out = sum(sum(_subscribers(recording.gateways[head])[-1:]) for head in clusters)
     if left_out:
         notes.append(f"{left_out:,} subscriptions at heads are left out: load agents do not move them")
     kinds = kinds_of(rates)
@@ -197,9 +197,10 @@ def _hold(
         by_edge.setdefault(edge, np.zeros(length, dtype=np.int64))[begin:end] = subscribers
 
 
-def _subscribers(recorded: Recorded) -> int:
-    last = recorded.groups.get(max(recorded.groups, default=0.0), [])
-    return sum(record.subscribers for record in last)
+def _subscribers(recorded: Recorded) -> list[int]:
+    """Return how many subscribers there were, by window; windows with nobody, as after all have left, do not count."""
+    numbers = (sum(record.subscribers for record in recorded.groups[at]) for at in sorted(recorded.groups))
+    return [number for number in numbers if number]
 
 
 def _deliveries(edges: Sequence[Recorded]) -> tuple[int, float]:
@@ -244,7 +245,7 @@ def _setup(
     thin_law = DelayLaw(law.base_s * thinned, law.slope_s * thinned)
     return Setup(
         name="replay",
-        brokers={name: _broker(recording.gateways[name], law) for name in names},
+        brokers={name: _broker(recording.gateways[name], law, is_head=name in clusters) for name in names},
         clusters=clusters,
         publishers=1,
         subscribers=subscribers,
@@ -258,13 +259,17 @@ def _setup(
     )
 
 
-def _broker(recorded: Recorded, law: DelayLaw) -> BrokerSetup:
-    """Return a broker as strong as it was."""
-    here = _subscribers(recorded)
+def _broker(recorded: Recorded, law: DelayLaw, *, is_head: bool) -> BrokerSetup:
+    """Return a broker as strong as it was: its mean delay is that of as many subscriptions as there were in the mean.
+
+    These are its own clients', for the model has no others at edges; at heads, and where nobody was, all it matches.
+    """
+    own = [] if is_head else _subscribers(recorded)
+    here = max(1, round(fmean(own or [load.subscriptions for load in recorded.loads])))
     taken = [load.delay_s for load in recorded.loads if load.delay_s > 0]
     speed = law.at(here, 1.0) / fmean(taken) if taken else 1.0
     memory = max(fmean(load.memory_ratio for load in recorded.loads), 0.01)
-    return BrokerSetup(speed, max(here, 1) * MEMORY_EACH / memory, recorded.loads[-1].output_bytes_s_max)
+    return BrokerSetup(speed, here * MEMORY_EACH / memory, recorded.loads[-1].output_bytes_s_max)
 
 
 def law_of(recorded: Sequence[Recorded]) -> DelayLaw:
