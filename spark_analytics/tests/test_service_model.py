@@ -76,6 +76,12 @@ def test_a_line_that_falls_is_noise_and_counts_as_flat() -> None:
     assert model.base_s == pytest.approx(0.002)
 
 
+def test_a_line_that_begins_below_nothing_begins_at_nothing_and_keeps_its_mean() -> None:
+    model = models_of(points([10, 50, 90], [0.0001, 0.002, 0.0039]))["A"]
+    assert model.base_s == 0
+    assert model.slope_s == pytest.approx(0.002 / 50)
+
+
 def test_room_ends_where_a_resource_is_full_and_says_which() -> None:
     (room,) = headroom_of({"A": estimate()}, {"A": 100}, full=0.9001)
     # input: 100 a second of 0.001 + 0.00002 n; output: ten bytes a second for each of n. 0.9 is passed at n = 401.

@@ -174,6 +174,8 @@ def _line(gateway: str, points: Columns) -> ServiceModel:
         base_s = 0.0 if number else mean_s
     elif slope_s < 0:  # noise: no engine matches faster for having more to match
         slope_s, base_s = 0.0, float(np.average(service_s, weights=weights))
+    elif base_s < 0:  # noise as well, where little work was never seen: no publication takes less than no time
+        slope_s, base_s = float(np.average(service_s, weights=weights) / np.average(work, weights=weights)), 0.0
     matching_s = _matching_each(points, total) if is_by_deliveries else slope_s
     return ServiceModel(
         gateway, slope_s, base_s, spread_s, not is_known, total, work, service_s, is_by_deliveries, matching_s

@@ -112,7 +112,8 @@ def _sites(analysis: Analysis) -> str:
     best = analysis.sites[0]
     words = f"For {analysis.sites_for}: best beside {best.gateway}, where "
     words += (
-        f"{percent(best.rate_there / best.rate_wanted)} of what it wants comes already."
+        f"{percent(best.rate_there / best.rate_wanted)} of what it wants comes already for clients there, and links "
+        f"would carry fewest copies in addition: {number(best.cost, 2)} a second."
         if best.rate_wanted
         else "there is most room."
     )
@@ -128,9 +129,10 @@ def _sites(analysis: Analysis) -> str:
     ]
     heads = [
         Head("Beside"),
-        Head("Comes already, a second", True),
+        Head("Comes for clients there, a second", True),
         Head("Wanted, a second", True),
         Head("Copies on links in addition", True),
-        Head("Busy now", True),
+        Head("At busy hours", True),
     ]
-    return heading("The best place for a broker") + paragraph(words) + table(heads, rows)
+    note = '<p class="note">Each interest counts by itself: what matches two of them is wanted twice.</p>'
+    return heading("The best place for a broker") + paragraph(words) + table(heads, rows) + note

@@ -81,7 +81,7 @@ def _table(analysis: Analysis) -> str:
         Head("Subscriptions", True),
         Head("Given to nobody", True),
         Head("In addition", True),
-        Head("Busy now", True),
+        Head("At busy hours", True),
         Head("Room for", True),
         Head("Then full"),
     ]
