@@ -45,6 +45,11 @@ def test_without_one_it_says_what_was_found_and_what_to_install(tmp_path: Path, 
     assert problem in str(caught.value)
 
 
+def test_a_java_home_without_a_java_is_named() -> None:
+    with pytest.raises(JavaError, match="found no program /nonsense/bin/java, where JAVA_HOME says"):
+        find_java({"JAVA_HOME": "/nonsense", "PATH": "/nowhere"}, ())
+
+
 def test_a_machine_without_any_is_told_so() -> None:
     with pytest.raises(JavaError, match="found none"):
         find_java({"PATH": "/nowhere"}, ())

@@ -49,6 +49,9 @@ def find_java(environment: Mapping[str, str] = os.environ, places: tuple[str, ..
     JAVA_HOME comes first, then the path, then where systems put them.
     """
     unfit: list[str] = []
+    named = environment.get("JAVA_HOME")
+    if named and not _program(Path(named)).exists():
+        unfit.append(f"no program {_program(Path(named))}, where JAVA_HOME says that one is")
     for home in _homes(environment, places):
         problem = _problem(home)
         if not problem:
