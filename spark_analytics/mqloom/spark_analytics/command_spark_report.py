@@ -8,7 +8,7 @@ from typing import Final
 
 from mqloom.core.errors import LocalError
 from mqloom.core.plotting import PlotError
-from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
+from mqloom.spark_analytics.capacity.analysis import Analysis, NoTelemetryError, analyse
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.questions import (
     GROWTH_RANGE,
@@ -54,7 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
             tell(0.02, "reading telemetry")
             with tables_of(spark, arguments) as found:
                 unread = [each.problem for each in found.findings]
-                analysis = analyse(found, questions, lambda share, text: tell(0.3 + 0.65 * share, text))
+                try:
+                    analysis = analyse(found, questions, lambda share, text: tell(0.3 + 0.65 * share, text))
+                except NoTelemetryError:
+                    if not unread:
+                        raise
+                    raise NoTelemetryError(f"no load record can be read in this telemetry: {unread[0]}") from None
         findings = findings_of(analysis)
         if arguments.out is not None:
             tell(0.95, "drawing")

@@ -39,12 +39,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.query is not None:
             _answer(spark, views, arguments.query, arguments)
             return 0
+        failed = False
         for query in queries(sys.stdin, sys.stderr if sys.stdin.isatty() else None):
             try:
                 _answer(spark, views, query, arguments)
             except LocalError as error:
                 print(error, file=sys.stderr)  # noqa: T201 - at a prompt one goes on
-    return 0
+                failed = True
+    return int(failed and not sys.stdin.isatty())  # a script must see that it lacks an answer
 
 
 def queries(lines: TextIO, prompt: TextIO | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ from mqloom.spark_analytics.alerts import Limits
 from mqloom.spark_analytics.place import place_of
 from mqloom.spark_analytics.source import NAME
 from mqloom.spark_analytics.spark_failures import reason_of
-from mqloom.spark_analytics.spark_options import add_place, add_session, session_of
+from mqloom.spark_analytics.spark_options import JavaEndedError, add_place, add_session, session_of
 
 WATCHED: Final = ("load", "link", "migration", "dropped", "missing")
 MAX_RECORDS: Final = 200_000
@@ -79,15 +79,19 @@ def run(arguments: argparse.Namespace) -> int:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with (
-        AlertPublisher(login_of(arguments), arguments.topic, journal.publisher, pending) as publisher,
-        session_of(arguments) as spark,
-    ):
-        query = _start(spark, arguments, journal, publisher)
-        try:
-            _follow(query, stopping)
-        finally:
-            query.stop()
+    try:
+        with (
+            AlertPublisher(login_of(arguments), arguments.topic, journal.publisher, pending) as publisher,
+            session_of(arguments) as spark,
+        ):
+            query = _start(spark, arguments, journal, publisher)
+            try:
+                _follow(query, stopping)
+            finally:
+                query.stop()
+    except JavaEndedError:
+        if not stopping.is_set():  # systemd, for one, tells all processes of a service to end, and Java was faster
+            raise
     return 0
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -32,12 +33,16 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
 
     `settings` are Spark's own, for instance {"spark.executor.memory": "4g"}; they win over ours.
     """
-    runs_already = SparkSession.getActiveSession() is not None
-    spark = start(master, settings)
-    try:
-        yield spark
-    finally:
-        if not runs_already:
+    if SparkSession.getActiveSession() is not None:
+        yield start(master, settings)
+        return
+    with TemporaryDirectory(prefix="mqloom-warehouse-", ignore_cleanup_errors=True) as folder:
+        # Else a query that names an unknown table leaves a folder `spark-warehouse` wherever one happens to be.
+        own = {"spark.sql.warehouse.dir": folder} if master.startswith("local") else {}
+        spark = start(master, own | dict(settings or {}))
+        try:
+            yield spark
+        finally:
             spark.stop()
 
 

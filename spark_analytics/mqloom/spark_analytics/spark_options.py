@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -45,6 +45,10 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class JavaEndedError(LocalError):
+    """Spark's Java has ended before we did."""
+
+
 @contextmanager
 def session_of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
     """Start Spark as the options say, and stop it at the end.
@@ -59,11 +63,16 @@ def session_of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
         settings[name] = value
     # Of each query that cannot be answered it writes pages of JSON to stderr, before the line that we write.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_ours)
     where = f"Spark does not start at --master {arguments.master}; is that a cluster that runs, or local[*]? "
     try:
         with session(arguments.master, settings) as spark:
             where = ""
             yield spark
+    except (Py4JNetworkError, ConnectionError):
+        raise JavaEndedError(
+            "Spark's Java has ended: was it stopped, or had it too little memory? (--set spark.driver.memory=4g)"
+        ) from None
     except (PySparkException, Py4JError) as error:
         raise LocalError(f"{where}{reason_of(error)}") from None
 
@@ -78,3 +87,8 @@ def tables_of(spark: SparkSession, arguments: argparse.Namespace) -> Tables:
         key_file=arguments.key_file,
         scratch=arguments.scratch,
     )
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Leave out pages that py4j writes to the root logger when Java has ended: we say so in a line."""
+    return record.module != "java_gateway"
