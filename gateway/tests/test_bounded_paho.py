@@ -77,6 +77,23 @@ def test_of_a_packet_of_100_mib_no_more_is_kept_than_the_bound_and_all_behind_it
     assert peak < 6 * READ_BYTES_MAX
 
 
+def test_a_large_packet_that_comes_in_small_pieces_is_kept_no_further_than_one_in_large_ones() -> None:
+    client = BoundedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+    messages: list[paho.MQTTMessage] = []
+    client.on_message = lambda _, __, message: messages.append(message)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        client._sock = ours
+        theirs.sendall(large(READ_BYTES_MAX + 100_000))
+        for size in [65_536] * (READ_BYTES_MAX // 65_536) + [10] * 10_000:
+            theirs.sendall(bytes(size))
+            while client._packet_read() == paho.MQTT_ERR_SUCCESS and not messages:
+                pass
+    (cut,) = messages
+    assert READ_BYTES_MAX - 100 < len(cut.payload) <= READ_BYTES_MAX
+
+
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES_MAX + 1, READ_BYTES_MAX - 100])
 def test_a_packet_within_the_bound_is_read_to_its_last_byte(size: int) -> None:
     payload = bytes(index % 251 for index in range(min(size, 1_000))) + bytes(max(0, size - 1_000))

@@ -21,11 +21,13 @@ class BoundedClient(paho.Client):
         """Read for paho's `_packet_read`, which asks for the whole rest of a packet, and counts down what is missing.
 
         Of what is past the bound one byte of each piece is handed over, so that paho does not take it for the end of
-        the connection, and the others are counted as read.
+        the connection, and the others are counted as read. The network decides how many pieces there are, so the bytes
+        of earlier ones are taken away again: what is kept is the bound and one piece at most, however small they come.
         """
         data: bytes = super()._sock_recv(min(bufsize, PIECE_BYTES_MAX))
         packet = self._in_packet
-        if len(data) < 2 or len(packet["packet"]) < READ_BYTES_MAX:
+        if len(packet["packet"]) < READ_BYTES_MAX:
             return data
-        packet["to_process"] -= len(data) - 1
+        del packet["packet"][READ_BYTES_MAX:]
+        packet["to_process"] -= max(0, len(data) - 1)
         return data[:1]
