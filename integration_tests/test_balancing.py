@@ -3,6 +3,7 @@
 What the paper has measured on its cluster (6.3.6) is the bound of how wrong predictions may be; its periods are scaled.
 """
 
+import sys
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -23,6 +24,8 @@ from mqloom.lab.demo_mosquitto import MOSQUITTO
 
 ERRORS_MAX: Final[dict[Metric, float]] = {"input": 0.17, "match": 0.13, "output": 0.17}
 """The mean error of all predictions (6.3.6, on a real cluster)."""
+UNSTEADY_MAX: Final = 0.1
+"""How much more it may be for what the machine's speed fluctuates: past that the machine is no excuse."""
 DELAY_S_MAX: Final = 20.0
 """No delivery takes longer, from the first overload to the end: a broker that is never relieved passes any bound."""
 CALM_S_MAX: Final = 1.0
@@ -33,7 +36,9 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto
 
 @pytest.mark.full
 @pytest.mark.timeout(400)
-def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = Plan(clients=300, rate=16.0, joins_s=8.0, seconds_max=220.0, still_s=15.0)
     outcome = overload(tmp_path, plan)
     check(outcome)
@@ -41,14 +46,27 @@ def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_l
     for metric in METRICS:
         errors = outcome.errors(metric)
         assert errors, f"nobody knows how wrong predictions of {metric} were"
-        # Input and matching delay are processor time: no prediction is better than the machine is steady.
-        unsteady = 0.0 if metric == "output" else outcome.fluctuation
-        assert fmean(errors) <= ERRORS_MAX[metric] + unsteady, f"{metric}, unsteady by {unsteady:.0%}: {errors}"
+        allowed = allowed_error(metric, outcome.fluctuation)
+        told = f"{metric}: mean error {fmean(errors):.1%}, at most {ERRORS_MAX[metric]:.0%}, and {allowed:.0%} allowed"
+        with capsys.disabled():
+            sys.stdout.write(f"\n{told} (the machine fluctuates by {outcome.fluctuation:.0%})")
+        assert fmean(errors) <= allowed, f"{told}: {errors}"
+
+
+def test_no_machine_is_so_unsteady_that_any_error_is_allowed() -> None:
+    assert allowed_error("input", 0.04) == pytest.approx(0.21)
+    assert allowed_error("match", 5.0) == pytest.approx(0.23)
+    assert allowed_error("output", 5.0) == 0.17
 
 
 @pytest.mark.timeout(200)
 def test_clients_that_join_the_weakest_are_spread_and_nothing_is_lost(tmp_path: Path) -> None:
     check(overload(tmp_path, Plan(clients=60, rate=16.0, joins_s=4.0, seconds_max=150.0, still_s=6.0)))
+
+
+def allowed_error(metric: Metric, fluctuation: float) -> float:
+    """Return how wrong predictions may be: input and delay are processor time, and no steadier than the machine is."""
+    return ERRORS_MAX[metric] + (0.0 if metric == "output" else min(UNSTEADY_MAX, fluctuation))
 
 
 def check(outcome: Outcome) -> None:

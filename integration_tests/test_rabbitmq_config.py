@@ -195,7 +195,7 @@ async def learned_by(east: East, account: Account) -> set[str]:
     )
     told: set[str] = set()
 
-    def learned(filters: Collection[str]) -> None:
+    def learned(filters: Collection[str], passed_over: int = 0, /) -> None:
         told.update(filters)
 
     adapter.watch(GatewayId("east"), learned)

@@ -2,15 +2,25 @@ import pytest
 
 from mqloom.agents.edge import FRUITLESS_DETECTIONS, Edge
 from mqloom.agents.head import Head
+from mqloom.agents.mediation import UNKNOWN
+from mqloom.agents.pie import SILENT_PERIODS
 from mqloom.agents.settings import BalanceSettings
-from mqloom.core.balance_records import BalanceQuestion
+from mqloom.core.balance_records import BalanceQuestion, SessionShown
 from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.load import BalanceState
 from mqloom.gateway.agent_interfaces import AgentAsked, ControlReceived
 from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadTask
-from mqloom.lab.agents_world import ON, AgentsBroker, AgentsWorld
+from mqloom.lab.agents_world import ON, AgentsBroker, AgentsWorld, Weather
+from mqloom.plugins.offload import match_offload
 
 STAR = [("head", "a"), ("head", "b"), ("head", "c")]
 CHAIN = [("h1", "a"), ("h1", "b"), ("h1", "h2"), ("h2", "c"), ("h2", "d")]
+
+
+def edge_of(world: AgentsWorld, name: str) -> Edge:
+    edge = world.agent_of(name).part
+    assert isinstance(edge, Edge)
+    return edge
 
 
 def test_a_broker_with_too_much_load_hands_clients_to_a_lighter_one() -> None:
@@ -52,6 +62,10 @@ def test_an_overloaded_broker_is_helped_at_once() -> None:
     world = AgentsWorld(STAR, {"a": 130})
     world.run(200.0)
     assert world.numbers()["a"] < 95
+    first = world.ask("a", BalanceQuestion()).sessions[-1]
+    assert first.is_overload
+    taken = world.ask(first.partner, BalanceQuestion(ask="explain", session=first.session)).sessions[0]
+    assert taken.is_overload
 
 
 def test_clusters_balance_with_each_other_and_stop_to_hear_each_other() -> None:
@@ -125,6 +139,24 @@ def test_who_only_advises_takes_nobody_from_who_moves() -> None:
     assert any("mode advise" in line for line in world.log)
 
 
+def test_who_advises_hears_of_who_moves_what_it_would_do_and_keeps_it_from_nothing() -> None:
+    advising = BalanceSettings(mode="advise", window_s=5.0)
+    world = AgentsWorld(STAR, {"a": 60, "b": 30, "c": 1}, each={"a": advising})
+    world.run(400.0)
+    assert world.numbers()["a"] == 60
+    assert any("would move" in line and "would move 0" not in line for line in world.log)
+    advice = [each for name in "bc" for each in world.agent_of(name).decisions.last() if each.partner == "a"]
+    assert advice
+    assert all(each.is_advice and not each.is_offloading for each in advice)
+    assert abs(world.numbers()["b"] - world.numbers()["c"]) <= 12
+
+    alone = AgentsWorld([("a", "b")], {"a": 60}, each={"a": advising})
+    while not alone.agent_of("b").decisions.last():
+        alone.run(alone.now + 1.0)
+        assert alone.ask("b", BalanceQuestion()).state == "OK"
+    assert alone.ask("b", BalanceQuestion()).state == "OK"
+
+
 def test_a_broker_that_is_drained_takes_nobody_and_is_not_asked_all_the_time() -> None:
     world = AgentsWorld(STAR, {"a": 60, "b": 1, "c": 3})
     world.brokers[GatewayId("b")].is_drained = True
@@ -150,6 +182,20 @@ def test_a_session_in_which_clients_stay_ends_all_the_same() -> None:
     assert done[-1].moved > 0
     explained = world.ask("a", BalanceQuestion(ask="explain", session=done[-1].session)).sessions[0]
     assert set(explained.stayed_why.values()) == {"it did not connect in time"}
+
+
+def test_while_all_of_a_session_are_still_on_their_way_both_brokers_stabilise() -> None:
+    world = AgentsWorld([("a", "b")], {"a": 60}, weather=Weather(slow=1.0), storm_s=1_000.0)
+    ended: list[SessionShown] = []
+    while not ended:
+        world.run(world.now + 1.0)
+        ended = [each for each in world.ask("a", BalanceQuestion()).sessions if each.outcome == "done"]
+    assert not world.moves
+    assert world.brokers[GatewayId("a")].leaving
+    assert [world.ask(name, BalanceQuestion()).state for name in "ab"] == ["STABILIZING", "STABILIZING"]
+    (session,) = ended
+    assert session.moved == UNKNOWN
+    assert any("moved an unknown number" in line for line in world.log)
 
 
 def test_a_session_is_explained_from_what_was_seen_to_what_came() -> None:
@@ -272,3 +318,45 @@ def test_who_has_nobody_to_move_keeps_nobody_busy() -> None:
     world.run(300.0)
     assert not world.counts["TakeProfile"]
     assert any("none of our clients can be moved" in line for line in world.log)
+
+
+def test_a_broker_whose_memory_subscribers_fill_gives_them_away_until_it_has_room() -> None:
+    world = AgentsWorld(STAR, {"a": 30}, strength=dict.fromkeys("abc", 1_000.0), choose=match_offload.choose)
+    full = world.brokers[GatewayId("a")]
+    for name in "abc":
+        world.brokers[GatewayId(name)].memory_each = 0.024
+    world.run(100.0)
+    assert not world.moves  # 0.72
+    world.join("a", 10)
+    world.run(160.0)
+    sessions = world.ask("a", BalanceQuestion()).sessions
+    assert any((each.metric, each.is_overload, each.outcome) == ("match", True, "done") for each in sessions), sessions
+    assert full.load().memory_ratio < 0.9
+    assert all(broker.load().memory_ratio <= 0.9 for broker in world.brokers.values())
+
+
+def test_a_memory_that_other_things_fill_disturbs_nobody() -> None:
+    world = AgentsWorld(STAR, {"a": 5, "b": 50})
+    world.brokers[GatewayId("a")].memory_beside = 0.96
+    world.run(300.0)
+    part = world.agent_of("a").part
+    assert part is not None
+    assert part.state is BalanceState.OVERLOADED  # it takes nobody
+    assert world.numbers()["a"] == 5
+    assert not world.agent_of("head").counts["Help"]
+    assert world.numbers()["b"] - world.numbers()["c"] <= 12  # which did not wait for it
+    assert not any(each.is_overload for each in world.ask("a", BalanceQuestion()).sessions)
+
+
+def test_a_dead_overloaded_broker_is_waited_for_no_longer_than_its_keep_alive() -> None:
+    world = AgentsWorld(STAR, {"a": 130, "b": 20, "c": 20})
+    dead = world.brokers[GatewayId("a")]
+    dead.is_settled = True
+    world.run(20.0)
+    assert any(pie.broker == "a" and pie.load.output_ratio > 1 for pie in edge_of(world, "b").others(world.now))
+    dead.life, dead.wants = dead.life + 1, []
+    began = world.now
+    world.join("b", 15)
+    while not world.moves:
+        world.run(world.now + 10.0)
+    assert world.now - began < SILENT_PERIODS * ON.local_pie_s + 100.0  # a detection, a sample, a move

@@ -28,7 +28,15 @@ STORM_S = 400.0
 @given(
     st.integers(0, 2**32),
     st.sampled_from([STAR, CHAIN, [("a", "b")]]),
-    st.builds(Weather, st.floats(0, 0.7), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.03), st.floats(0, 0.2)),
+    st.builds(
+        Weather,
+        st.floats(0, 0.7),
+        st.floats(0, 0.5),
+        st.floats(0, 0.5),
+        st.floats(0, 0.03),
+        st.floats(0, 0.2),
+        st.floats(0, 1),
+    ),
 )
 def test_whatever_is_lost_late_doubled_or_dead_nobody_is_busy_for_ever(
     seed: int, links: list[tuple[str, str]], weather: Weather
@@ -73,7 +81,7 @@ def test_in_any_tree_and_weather_clusters_come_to_balance_when_it_clears_up(seed
     links = [(f"n{draw.randrange(max(0, n - 4), n)}", f"n{n}") for n in range(1, size)]
     ends = Counter(name for link in links for name in link)
     clients = {name: draw.randrange(90) for name, number in ends.items() if number == 1}
-    weather = Weather(*(draw.random() * most for most in (0.6, 0.6, 0.6, 0.03, 0.2)))
+    weather = Weather(*(draw.random() * most for most in (0.6, 0.6, 0.6, 0.03, 0.2, 0.6)))
     world = AgentsWorld(links, clients, seed=seed, weather=weather, storm_s=300.0)
     world.run(1_500.0)
     assert sum(world.numbers().values()) == sum(clients.values())

@@ -152,6 +152,37 @@ def test_who_is_overloaded_comes_first_but_not_for_ever() -> None:
     assert ours.detect(replace(HALF, input_ratio=0.96), others, 30.0 * YIELDS_MAX + 60).actions
 
 
+def test_nobody_waits_for_one_whose_memory_alone_is_full() -> None:
+    full = says(B3, 0.5, OVERLOADED)
+    full = replace(full, load=replace(full.load, memory_ratio=0.99))
+    assert detector().detect(HALF, [says(B2, 0.3), full], 30.0).actions
+    head = detector("global")
+    head.watched([full], 0.0)
+    assert state_of(head) is OVERLOADED
+    assert head.detect(HALF, [says(B2, 0.2)], 60.0).actions
+
+
+def test_nobody_waits_for_an_overloaded_one_that_may_be_gone() -> None:
+    others = [says(B2, 0.3), says(B3, 1.2, OVERLOADED)]
+    assert not detector().detect(HALF, others, 30.0).actions
+    assert detector().detect(HALF, others, 30.0, silent=[B3]).actions
+    head = detector("global")
+    head.watched(others, 0.0, silent=[B3])
+    assert head.detect(HALF, [says(B4, 0.2)], 60.0).actions
+
+
+def test_a_memory_that_subscribers_do_not_fill_makes_a_broker_take_nobody_and_starts_nothing() -> None:
+    for memory in (0.92, 0.99):
+        ours = detector()
+        load = replace(HALF, memory_ratio=memory)
+        found = ours.detect(load, [says(B2, 0.45, OVERLOADED)], 30.0, can_free_memory=False)
+        assert state_of(ours) is OVERLOADED
+        assert found == Detection((), False, "not overloaded; no partner among B2 N/A")
+        assert detector().detect(load, [says(B2, 0.3)], 30.0, can_free_memory=False).actions  # step 2, as ever
+        busy = replace(load, input_ratio=0.99)
+        assert detector().detect(busy, [], 30.0, can_free_memory=False).asks_globally
+
+
 def test_an_overloaded_edge_with_nobody_ok_asks_for_global_balancing() -> None:
     for figure in (0.92, 0.96):
         load = replace(HALF, input_ratio=figure)
@@ -246,22 +277,33 @@ def test_detections_come_at_random_within_their_bounds() -> None:
 
 def test_requests_of_edges_add_up_and_one_that_came_twice_counts_once() -> None:
     requests = GlobalRequests(SETTINGS)
-    assert not requests.asked(B2, 0.0)
-    assert not requests.asked(B2, 1.0)
-    assert not requests.asked(B3, 2.0)
-    assert requests.asked(B2, 30.0)
-    assert requests.asked(B3, 40.0)
+    assert not requests.asked(B2, 1, 0.0)
+    assert not requests.asked(B2, 2, 1.0)
+    assert not requests.asked(B3, 1, 2.0)
+    assert requests.asked(B2, 3, 30.0)
+    assert requests.asked(B3, 2, 40.0)
     requests.clear()
-    assert not requests.asked(B2, 100.0)
+    assert not requests.asked(B2, 4, 100.0)
+
+
+def test_a_copy_of_a_request_that_comes_late_does_not_count() -> None:
+    requests = GlobalRequests(SETTINGS)
+    for copy in range(SETTINGS.global_requests + 1):
+        assert not requests.asked(B2, 1, 29.0 * copy)
+    requests.clear()
+    requests.asked(B2, 1, 100.0)
+    assert not requests.asked(B2, 2, 101.0)
+    assert not requests.asked(B2, 3, 131.0)
+    assert requests.asked(B2, 4, 161.0)
 
 
 def test_old_requests_do_not_count() -> None:
     requests = GlobalRequests(SETTINGS)
     keep_s = REQUEST_DETECTIONS * SETTINGS.global_requests * SETTINGS.local_detect_max_s
-    requests.asked(B2, 0.0)
-    requests.asked(B2, 30.0)
-    assert not requests.asked(B2, keep_s + 1)
-    assert requests.asked(B2, keep_s + 20)
+    requests.asked(B2, 1, 0.0)
+    requests.asked(B2, 2, 30.0)
+    assert not requests.asked(B2, 3, keep_s + 1)
+    assert requests.asked(B2, 4, keep_s + 20)
 
 
 RATIOS = st.floats(0.0, 2.0)
@@ -307,7 +349,8 @@ def test_the_list_is_sorted_and_has_only_ok_partners_with_less_load(
         if not is_overload:
             assert less == difference(metric, load.of(metric), loads[partner].of(metric), SETTINGS.delay_factor_s)
     if not overloaded and not requested:
-        blocked = any(pie.load.utilisation > SETTINGS.overload_high for pie in others)
+        pressing = (max(pie.load.input_ratio, pie.load.output_ratio, pie.load.cpu_ratio) for pie in others)
+        blocked = max(pressing, default=0.0) > SETTINGS.overload_high
         expected = {
             (partner, metric)
             for partner, other in loads.items()

@@ -20,8 +20,8 @@ SETTINGS = BalanceSettings(mode="on")
 OK, OVERLOADED = BalanceState.OK, BalanceState.OVERLOADED
 
 
-def head(settings: BalanceSettings = SETTINGS) -> Head:
-    return Head(Peer(H1, [E1, H2], settings), settings, random.Random(1), Decisions(), 0.0)
+def head(settings: BalanceSettings = SETTINGS, decisions: Decisions | None = None) -> Head:
+    return Head(Peer(H1, [E1, H2], settings), settings, random.Random(1), decisions or Decisions(), 0.0)
 
 
 def local(broker: GatewayId, cluster: str, output: float, state: BalanceState = OK) -> Pie:
@@ -146,8 +146,65 @@ def test_three_edges_in_need_start_a_session_at_once() -> None:
     one = head()
     one.received(local(E1, "h1", 0.97, OVERLOADED), E1, 1.0)
     one.received(wide(0.5), H2, 2.0)
-    asks = [of(Request, one.received(Help(cluster="h1"), E1, 3.0 + number * 12)) for number in range(3)]
+    asks = [of(Request, one.received(Help(cluster="h1", number=number), E1, 3.0 + number * 12)) for number in range(3)]
     assert [len(each) for each in asks] == [0, 0, 1]
+
+
+def need(one: Head, since: float) -> list[Said]:
+    """Let an edge ask three times, and a copy of each come."""
+    return [
+        request
+        for number in range(3)
+        for _ in range(2)
+        for request in of(
+            Request, one.received(Help(cluster="h1", number=int(since) + number), E1, since + number * 12)
+        )
+    ]
+
+
+def test_edges_that_are_not_overloaded_any_more_start_no_session() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.5, OVERLOADED), E1, 1.0)
+    one.received(wide(0.45), H2, 2.0)
+    one.received(local(E1, "h1", 0.5), E1, 2.5)
+    assert not need(one, 3.0)
+    one.received(local(E1, "h1", 0.5, OVERLOADED), E1, 40.0)
+    assert need(one, 50.0)
+
+
+def test_a_session_of_clusters_is_told_as_for_overload_if_their_mean_or_an_edge_is_overloaded() -> None:
+    for output, is_overload in ((0.97, True), (0.6, False)):
+        decisions = Decisions()
+        request, _ = asked(head(decisions=decisions), output)
+        assert [each.is_overload for each in decisions.last()] == [request.is_overload] == [is_overload]
+    decisions = Decisions()
+    one = head(decisions=decisions)
+    one.received(local(E1, "h1", 0.5, OVERLOADED), E1, 1.0)
+    one.received(wide(0.45), H2, 2.0)
+    assert need(one, 3.0)
+    assert [each.is_overload for each in decisions.last()] == [True]
+
+
+def test_who_takes_load_tells_that_it_was_for_overload_too() -> None:
+    for is_overload in (True, False):
+        decisions = Decisions()
+        one = head(decisions=decisions)
+        one.received(local(E1, "h1", 0.1), E1, 1.0)
+        request = Request(session=SessionId("h2-1-1"), metric="output", cluster="far", is_overload=is_overload)
+        one.received(request, H2, 2.0)
+        assert [each.is_overload for each in decisions.last()] == [is_overload]
+
+
+def test_what_was_asked_in_a_session_is_forgotten_when_it_ends() -> None:
+    one = head()
+    session, now = agreed(one)
+    one.received(local(E1, "h1", 0.5, OVERLOADED), E1, now + 1)
+    one.received(wide(0.45), H2, now + 1)
+    one.received(Kept(session=session, is_known=True), H2, now + 12)
+    assert not need(one, now + 3)
+    effects = one.received(local(E2, "h2", 0.5), E2, now + 30)  # all are balanced
+    assert of(Done, effects)
+    assert not of(Request, [*effects, *one.turn(now + 31)])
 
 
 def test_help_for_another_cluster_does_not_count() -> None:
@@ -155,7 +212,7 @@ def test_help_for_another_cluster_does_not_count() -> None:
     one.received(local(E1, "h1", 0.97, OVERLOADED), E1, 1.0)
     one.received(wide(0.5), H2, 2.0)
     for number in range(4):
-        assert not of(Request, one.received(Help(cluster="another"), E1, 3.0 + number * 12))
+        assert not of(Request, one.received(Help(cluster="another", number=number), E1, 3.0 + number * 12))
 
 
 def test_a_head_without_edges_hands_on_what_it_hears_and_what_it_has_heard() -> None:
@@ -211,3 +268,14 @@ def test_advice_ends_a_session_between_clusters_before_anybody_hears_anything() 
     effects = one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
     assert of(Cancel, effects)
     assert not of(Hear, effects)
+
+
+def test_advice_that_another_cluster_asks_for_lets_our_edges_hear_nobody() -> None:
+    one = head()
+    one.received(local(E1, "h1", 0.1), E1, 1.0)
+    request = Request(session=SessionId("h2-1-1"), metric="output", cluster="far", is_advice=True)
+    effects = one.received(request, H2, 2.0)
+    assert [reply.is_accepted for reply in of(Reply, effects) if isinstance(reply, Reply)] == [True]
+    assert not of(Hear, effects)
+    assert one.state is OK
+    assert not of(Hear, one.received(Cancel(session=request.session), H2, 3.0))

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mqloom.agents.mediation import Cancel, Done, Ended, Keep, Kept, Mediation, Reply, Request, SessionId
+from mqloom.agents.mediation import UNKNOWN, Cancel, Done, Ended, Keep, Kept, Mediation, Reply, Request, SessionId
 from mqloom.agents.mediator import (
     KEEP_S,
     LEASE_S,
@@ -288,6 +288,16 @@ def test_who_is_under_way_when_time_is_up_is_named_but_not_counted(pair: Pair) -
     assert (taken.moved, taken.clients) == (1, ("x", late))
 
 
+def test_if_all_are_under_way_when_time_is_up_neither_broker_takes_it_that_nobody_moved(pair: Pair) -> None:
+    pair.moving()
+    late = ClientId("late")
+    news = pair.a.done([], 1, pair.now, [late])
+    assert (over(news).how, over(news).moved) == ("done", UNKNOWN)
+    (done,) = sent(news)
+    taken = over(pair.b.receive(done, A, pair.now, willing))
+    assert (taken.moved, taken.clients) == (UNKNOWN, (late,))
+
+
 def test_a_partner_that_was_started_anew_ends_the_session(pair: Pair) -> None:
     session = pair.agreed()
     pair.b = Mediator(B)
@@ -360,6 +370,33 @@ def test_whatever_a_mediator_was_in_it_can_be_made_to_abandon(pair: Pair) -> Non
     session = pair.agreed()
     assert over(pair.b.abandon("the operator said so", pair.now)).session == session
     assert over(pair.a.abandon("the operator said so", pair.now)).how == "cancelled"
+
+
+def test_who_moves_clients_is_not_taken_up_by_one_that_only_says_what_it_would_do() -> None:
+    adviser, mover, third = Mediator(A, is_advice=True), Mediator(B), Mediator(C)
+    (request,) = sent(adviser.ask([to(B)], 1.0))
+    news = mover.receive(request, A, 1.0, willing)
+    assert news[0] == Accepted(request.session, A, "output", is_advice=True)
+    assert mover.is_lent
+    for reply in sent(news):
+        adviser.receive(reply, B, 1.0, willing)
+    (other,) = sent(third.ask([to(B)], 2.0))
+    news = mover.receive(other, C, 2.0, willing)
+    assert over(news).session == request.session
+    assert news[1] == Accepted(other.session, C, "output")
+    assert not mover.is_lent
+    (keep,) = sent(adviser.wake(1.0 + KEEP_S))
+    (kept,) = sent(mover.receive(keep, A, 1.0 + KEEP_S, willing))
+    assert over(adviser.receive(kept, B, 1.0 + KEEP_S, willing)).how == "gone"
+    assert (adviser.stage, mover.stage) == (Stage.FREE, Stage.TAKING)
+
+
+def test_among_those_who_only_advise_one_session_is_as_good_as_another() -> None:
+    first, second = Mediator(A, is_advice=True), Mediator(B, is_advice=True)
+    (request,) = sent(first.ask([to(B)], 1.0))
+    second.receive(request, A, 1.0, willing)
+    assert not second.is_lent
+    assert second.take_back(2.0) == []
 
 
 def test_memory_is_bounded() -> None:

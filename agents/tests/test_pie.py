@@ -11,6 +11,7 @@ from mqloom.agents.pie import (
     FRESH_PERIODS,
     KEEP_ALIVE_PERIODS,
     RELAYS_MAX,
+    SILENT_PERIODS,
     Pie,
     PieAsk,
     PieBoard,
@@ -229,6 +230,33 @@ def test_the_board_has_the_last_of_each_broker_by_name_until_it_is_stale_or_forg
     board.forget(B2)
     board.forget(B2)
     assert board.fresh(4.0) == []
+
+
+def test_who_is_overloaded_tells_everybody_that_it_lasts_whatever_else_it_says_meanwhile() -> None:
+    ours, told = publisher(), 0.0
+    for number in range(1, 100):
+        now = number * PERIOD_S
+        pie = ours.due(load_of(1.2 + 0.1 * (number % 2)), OK, [], now)
+        assert pie is not None  # a figure has changed by more than a threshold
+        told = now if pie.is_news_of_overload else told
+        assert now - told <= KEEP_ALIVE_PERIODS * PERIOD_S
+    assert ours.due(load_of(0.5), OK, [], 100 * PERIOD_S) is not None
+    for number in range(101, 150):
+        pie = ours.due(load_of(0.1 * (number % 2)), OK, [], number * PERIOD_S)
+        assert pie is not None
+        assert not pie.is_news_of_overload
+
+
+def test_who_has_left_out_a_keep_alive_is_silent_until_it_says_something() -> None:
+    board = PieBoard("local", SETTINGS)
+    board.take(pie_of(B1), 0.0)
+    board.take(pie_of(B2), 100.0)
+    late = SILENT_PERIODS * PERIOD_S + 1.0
+    assert board.silent(KEEP_ALIVE_PERIODS * PERIOD_S) == frozenset()
+    assert board.silent(late) == {B1}
+    assert [pie.broker for pie in board.fresh(late)] == [B1, B2]
+    board.take(pie_of(B1), late)
+    assert board.silent(late) == frozenset()
 
 
 def test_the_board_takes_neither_another_level_nor_figures_that_nobody_can_have_measured() -> None:

@@ -181,6 +181,14 @@ def test_a_sample_of_somebody_who_has_gone_counts_for_nobody() -> None:
     assert count(profile.bits).tolist() == [0]
 
 
+def test_what_comes_in_whoever_goes_is_a_row_of_its_own() -> None:
+    wishes = wishes_of({"one": [subscription("a > 1")]})
+    samples = [Sample([], False, 10, comes_anyway=each) for each in (True, False, True)]
+    profile = profile_of(samples, wishes, [ClientId("one")], (), 1.0)
+    assert profile.staying is not None
+    assert written(profile.staying, 3) == "101"
+
+
 def test_without_samples_or_clients_there_is_an_empty_profile() -> None:
     assert profile_of([], {}, [], [], 0.0).bits.shape == (0, 1)
     profile = profiled({"one": ["a > 1"]})

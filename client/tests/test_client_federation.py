@@ -135,6 +135,20 @@ def test_a_local_one_is_for_the_one_broker(make: Make) -> None:
     assert east.stats().received == 0
 
 
+def test_what_paho_refuses_at_the_one_broker_is_asked_for_at_no_other(make: Make) -> None:
+    """Else it would raise in the thread of the loop, as soon as the client is moved."""
+    client, _ = make()
+    with pytest.raises(ValueError, match="Invalid subscription filter"):
+        client.subscribe([("rooms/2", 1), ("rooms/#/3", 1)], local=True)
+    away = Client(CallbackAPIVersion.VERSION2, federation=True)
+    assert away.subscribe("rooms/2", 1, local=True) == (MQTTErrorCode.MQTT_ERR_NO_CONN, None)
+    assert (client._local, away._local) == ({}, {})
+    client.subscribe("rooms/2", 1, local=True)
+    with pytest.raises(ValueError, match="Invalid subscription filter"):
+        client.subscribe([("rooms/2", 1), ("rooms/#/3", 1)], local=True)
+    assert list(client._local) == ["rooms/2"]
+
+
 def test_a_publication_comes_once_however_many_subscriptions_match(make: Make) -> None:
     client, heard = make()
     for where in ("", HOT, "volume > 5"):
@@ -169,6 +183,25 @@ def test_unsubscribing_is_confirmed_and_then_nothing_comes(make: Make) -> None:
     _, mid = client.unsubscribe("stocks/#")
     assert heard.unsubscribed.get(timeout=WAIT_S_MAX) == mid
     publish(client, 400_000)
+    publish(client, 1, topic="stocks/IBM")
+    assert heard.volumes(1) == [1]
+
+
+def test_who_unsubscribes_and_subscribes_again_at_once_hears_of_both(make: Make) -> None:
+    """The gateway hears of neither, or of an end that is none any more."""
+    client, heard = make()
+    established(client, heard, where=HOT)
+    for _ in range(3):
+        _, ended = client.unsubscribe("stocks/#")
+        _, begun = client.subscribe("stocks/#", 1, where=HOT)
+        assert heard.unsubscribed.get(timeout=WAIT_S_MAX) == ended
+        assert heard.subscribed.get(timeout=WAIT_S_MAX) == (begun, [1])
+    publish(client, 400_000)
+    assert heard.volumes(1) == [400_000]
+    _, ended = client.unsubscribe("stocks/#")
+    assert heard.unsubscribed.get(timeout=WAIT_S_MAX) == ended
+    publish(client, 400_001)
+    established(client, heard, "stocks/IBM")
     publish(client, 1, topic="stocks/IBM")
     assert heard.volumes(1) == [1]
 

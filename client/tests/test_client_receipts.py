@@ -1,4 +1,4 @@
-from mqloom.client.receipts import PACKET_IDS, Receipts
+from mqloom.client.receipts import PACKET_IDS, Receipts, Stray
 from mqloom.client.vocabulary import Deliver
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Publication
@@ -77,6 +77,22 @@ def test_what_came_by_a_connection_is_held_until_all_of_it_is_done_with() -> Non
     assert not receipts.holds(1)
 
 
+def test_a_later_life_gives_no_number_that_an_earlier_one_has_given() -> None:
+    first = Receipts()
+    number = first.next_number()
+    assert Receipts(first.last_number).next_number() > number
+
+
+def test_when_subscriptions_are_over_nothing_is_held() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(0, b"envelope", 3, [delivery(1)])
+    number = receipts.next_number()
+    receipts.hold(receipt, number, receipt.left.popleft())
+    receipts.forget()
+    assert not receipts.holds(0)
+    assert receipts.release(number) is None
+
+
 def test_an_envelope_that_another_thread_acknowledges_is_done_with_once() -> None:
     receipts = Receipts()
     receipt = receipts.arrived(0, b"one", 7, [delivery(1)])
@@ -102,3 +118,22 @@ def test_a_mark_may_count_only_when_nothing_that_came_before_is_still_to_be_take
     assert not receipts.is_all_but(second)  # the first is in hand
     receipts.release(5)
     assert receipts.is_all_but(first)
+
+
+def test_a_stray_is_held_until_it_is_acknowledged() -> None:
+    receipts = Receipts()
+    number = receipts.hold_stray(Stray(1, 70_000, 2))
+    assert number > PACKET_IDS
+    assert (receipts.holds(0), receipts.holds(1)) == (False, True)
+    assert receipts.release(number) is None
+    assert receipts.release_stray(number) == Stray(1, 70_000, 2)
+    assert receipts.release_stray(number) is None
+    assert not receipts.holds(1)
+
+
+def test_a_stray_whose_connection_is_lost_comes_again_and_is_not_held() -> None:
+    receipts = Receipts()
+    lost, other = receipts.hold_stray(Stray(1, 70_000, 1)), receipts.hold_stray(Stray(2, 70_000, 1))
+    receipts.lost(1)
+    assert receipts.release_stray(lost) is None
+    assert receipts.release_stray(other) is not None

@@ -100,6 +100,50 @@ def test_sent_to_a_broker_of_the_roster_it_goes_there_and_misses_nothing(town: T
         until(lambda: not town.has_session(WEST, "guest"), "the old session is ended")
 
 
+@pytest.mark.parametrize("acknowledges_itself", [False, True])
+def test_what_the_old_broker_has_for_a_subscription_of_its_own_comes_too_and_holds_up_nothing(
+    town: Town, relay: Relay, acknowledges_itself: bool
+) -> None:
+    """More than Mosquitto sends without an acknowledgement waits there, in front of what is from the federation."""
+    with guest(relay.port, town.federation) as (client, came):
+        assert established(client).wait(WAIT_S_MAX)
+        is_subscribed = threading.Event()
+        client.on_subscribe = lambda *_: is_subscribed.set()
+        client.subscribe([("rooms/#", 1), ("halls/#", 2)], local=True)
+        assert is_subscribed.wait(WAIT_S_MAX)
+        rooms: list[tuple[str, int]] = []
+
+        def on_room(_client: object, _data: object, message: MQTTMessage) -> None:
+            rooms.append((message.topic, int(message.payload)))
+            if acknowledges_itself:
+                client.ack(message.mid, message.qos)
+
+        def on_stock(_client: object, _data: object, message: MQTTMessage) -> None:
+            came.put(message)
+            if acknowledges_itself:
+                client.ack(message.mid, message.qos)
+
+        client.message_callback_add("rooms/#", on_room)
+        client.message_callback_add("halls/#", on_room)
+        client.on_message = on_stock
+        client.manual_ack_set(acknowledges_itself)
+        relay.send_away(USE_ANOTHER_SERVER, f"{HOST}:{town.ports[EAST]}")
+        publisher = town.publisher(WEST)
+        expected = [(topic, each) for each in range(40) for topic in ("rooms/1", "halls/1")]
+        for topic, each in expected:
+            publisher.publish(topic, each, 2).wait_for_publish(WAIT_S_MAX)
+        number(town, 1)
+        until(lambda: client.broker == EAST and client._port == town.ports[EAST], "it has gone there")
+        relay.refusal = b""
+        until(lambda: len(rooms) == len(expected), "it has got what the old broker has")
+        until(lambda: legs(client) == 1, "it has left the old broker")
+        number(town, 2)
+        assert numbers(came, [1, 2]) == [1, 2]
+    for topic in ("rooms/1", "halls/1"):
+        assert [each for each in rooms if each[0] == topic] == [each for each in expected if each[0] == topic]
+    until(lambda: not town.has_session(WEST, "guest"), "the old session is ended")
+
+
 def test_sent_to_a_stranger_it_stays_comes_back_and_says_so(
     town: Town, relay: Relay, caplog: pytest.LogCaptureFixture
 ) -> None:

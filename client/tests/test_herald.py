@@ -88,6 +88,7 @@ def test_that_nobody_answers_is_told_of_each(herald: Herald, heard: Heard, table
 
 def test_what_has_ended_is_not_wanted_any_more(herald: Herald, heard: Heard, table: Table) -> None:
     table.unsubscribing.begin(5, ["hot"])
+    table.end("hot")
     herald.add(Tell(answer=Answer(answer="ended", name="hot")))
     herald.add(Tell(answer=Answer(answer="established", name="hot")))
     herald.tell_all()

@@ -88,6 +88,6 @@ def test_one_that_waits_for_another_counts_as_home() -> None:
 def test_a_gateway_that_the_user_has_named_is_asked_for_by_that_name_at_the_first_broker() -> None:
     """Where a broker replays no retained message to a wildcard nothing would come of the other."""
     core = Traveller(ANN, WISHES, incarnation="life", manner=Manner(gateway=A))
-    effects = core.handle(OnLeg(leg=0, event=Connected(resumed=False)), 0.0)
+    effects = core.handle(OnLeg(leg=0, event=Connected(resumed=False)), 0.0, 1_000.0)
     asked = [each.effect.topic for each in effects if isinstance(each, ForLeg) and isinstance(each.effect, Subscribe)]
     assert asked == [layout.status(A)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqloom.client.journey import Journey
+from mqloom.client.journey import Journey, record_of
 from mqloom.client.legs import CloseLeg, Migrated, OpenLeg, Referred, Stayed, TravelEffect
 from mqloom.client.limits import FAILOVER_S, MOVE_S, REFER_S
 from mqloom.client.vocabulary import Connected, ConnectionLost
@@ -10,7 +10,7 @@ from mqloom.core import layout
 from mqloom.core.ids import GatewayId
 from mqloom.core.orders import Roster, RosterBroker, sign_roster
 from mqloom.core.records import Answer
-from mqloom.lab.trip import KEY, ROSTER, STRANGER, A, B, Trip, order, served
+from mqloom.lab.trip import KEY, ROSTER, STRANGER, WISHES, A, B, C, Trip, order, served
 
 
 def refer(trip: Trip, reference: str, leg: int = 0, *, tls: bool = False) -> list[TravelEffect]:
@@ -146,6 +146,49 @@ def test_in_the_middle_of_a_move_a_reference_changes_nothing() -> None:
     assert trip.roles() == {"A": "OLD", "B": "HOME"}
     trip.happen(0, Referred(reference="c", host="a", port=1883))
     assert trip.core.counts["refused: under way"] == 2
+
+
+# ---- TLS -------------------------------------------------------------------------------------------------------------
+
+SEALED = Roster(federation="f", serial=2, brokers={**ROSTER.brokers, C: RosterBroker(host="c", port=8883, tls=True)})
+
+
+def served_with_tls() -> Trip:
+    trip = served(needs_tls=True)
+    trip.hear(0, layout.roster(), sign_roster(SEALED, KEY))
+    return trip
+
+
+def test_one_that_has_tls_is_not_moved_to_a_broker_without_and_says_so() -> None:
+    trip = served_with_tls()
+    effects = trip.order(order())
+    assert opened(effects) == []
+    (stayed,) = [effect for effect in effects if isinstance(effect, Stayed)]
+    assert stayed.to == B
+    assert "B has no TLS in the roster, and this client has" in stayed.problem
+    assert trip.answers == [("stayed", stayed.problem)]
+    assert trip.core.counts["refused: tls"] == 1
+    assert opened(trip.order(order(session="t", to=C))) == [(C, "c", 8883, True)]
+
+
+def test_nor_does_its_own_broker_or_its_absence_lead_there() -> None:
+    trip = served_with_tls()
+    assert opened(refer(trip, "b:1883", tls=True)) == []
+    assert trip.core.counts["refused: tls"] == 1
+    trip.wait(FAILOVER_S)
+    assert trip.roles() == {"A": "HOME", "C": "TARGET"}
+
+
+def test_of_several_places_that_its_broker_names_the_first_with_tls_counts() -> None:
+    trip = served_with_tls()
+    assert opened(refer(trip, "b:1883 c:8883", tls=True)) == [(C, "c", 8883, True)]
+
+
+def test_an_earlier_life_that_went_there_is_not_followed_there_and_the_word_of_it_stays() -> None:
+    trip = Trip(found=record_of(WISHES, Journey(moving_to="B"), qos=1, lease_s=60.0, token=""), needs_tls=True)
+    trip.establish(0)
+    assert trip.roles() == {"A": "HOME"}
+    assert trip.journey(A) == Journey(incarnation="life 1", moving_to="B")
 
 
 # ---- strangers -------------------------------------------------------------------------------------------------------

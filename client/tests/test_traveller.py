@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mqloom.client.cores import handled
 from mqloom.client.journey import Journey
 from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OpenLeg, Stayed
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S, READ_S, READ_TRIES
@@ -18,6 +19,7 @@ from mqloom.client.vocabulary import (
     Tell,
     WishAdded,
     WishRemoved,
+    Woke,
 )
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
@@ -60,6 +62,46 @@ def test_an_order_once_more_moves_nobody() -> None:
     assert trip.roles() == {"A": "HOME"}
     trip.order(order())
     assert trip.core.counts["refused: replayed"] == 1
+
+
+@pytest.mark.parametrize(("behind_s", "reason"), [(90.0, "early"), (-120.0, "expired")])
+def test_a_clock_that_was_wrong_and_is_set_right_obeys_from_then_on(behind_s: float, reason: str) -> None:
+    """So does one that stood still while the machine slept: nothing is kept of what time it was."""
+    trip = served()
+    trip.wall_offset_s -= behind_s
+    trip.order(order())
+    assert trip.core.counts[f"refused: {reason}"] == 1
+    trip.wall_offset_s += behind_s
+    trip.order(order())
+    assert trip.roles() == {"A": "HOME", "B": "TARGET"}
+
+
+@pytest.mark.parametrize("ahead_s", [-59.0, 29.0, 31.0, 59.0])
+def test_a_clock_that_differs_by_less_than_a_minute_leaves_as_much_time_as_the_order_has(ahead_s: float) -> None:
+    trip = served()
+    trip.wall_offset_s += ahead_s
+    trip.order(order())  # it lasts for 30 s
+    trip.wait(29.0)
+    assert trip.roles() == {"A": "HOME", "B": "TARGET"}
+    trip.wait(1.0)
+    assert trip.roles() == {"A": "HOME"}
+    assert "has not served us in time" in trip.answers[-1][1]
+
+
+@pytest.mark.parametrize(("lasts_s", "bound_s"), [(3_000.0, MOVE_S), (-5.0, 0.0)])
+def test_no_move_takes_longer_than_a_minute_whatever_the_order_says(lasts_s: float, bound_s: float) -> None:
+    trip = served()
+    trip.order(order(expires_at=1_000.0 + lasts_s))
+    trip.wait(bound_s)
+    assert trip.roles() == {"A": "HOME"}
+
+
+def test_the_driver_reads_the_time_of_day_with_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    trip = served()
+    for wall in (1_000.0, 5_000.0):
+        monkeypatch.setattr("mqloom.client.cores.time.time", lambda wall=wall: wall)
+        handled(trip.core, None, Woke())
+        assert trip.core._summons.wall == wall
 
 
 def test_a_roster_with_a_wrong_key_is_no_roster() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mqloom.core.counters import COUNTERS, REASONS, Counters
+from mqloom.core.counters import BY_PLUGIN, COUNTERS, REASONS, Counters, is_failure
 
 
 def test_a_new_gateway_has_counted_nothing() -> None:
@@ -55,6 +55,16 @@ def test_an_unknown_counter_is_our_own_mistake() -> None:
 
 def test_every_counter_says_what_it_means() -> None:
     assert all(name.isidentifier() and meaning for name, meaning in COUNTERS.items())
+
+
+def test_every_failure_is_counted_by_reason() -> None:
+    assert [name for name in COUNTERS if is_failure(name) and name not in (*REASONS, *BY_PLUGIN)] == []
+    counters = Counters()
+    counters.add("duplicates")
+    counters.check()
+    counters.add("publications_dropped")
+    with pytest.raises(AssertionError, match="publications_dropped"):
+        counters.check()
 
 
 def test_every_reason_that_the_source_names_is_known_beforehand() -> None:

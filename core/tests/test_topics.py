@@ -1,5 +1,7 @@
 """Topics against brute force over all small topics."""
 
+import tracemalloc
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -98,6 +100,26 @@ def test_a_broken_topic_filter_is_refused(text: str, words: str) -> None:
 )
 def test_a_topic_filter_matches_as_mqtt_says(text: str, topic: str, answer: bool) -> None:
     assert topic_matches(text, topic) is answer
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        check_topic,
+        encode_id,
+        lambda topic: topic_matches("a/+", topic),
+        lambda topic: topic_matches(topic, "a/b"),
+    ],
+)
+def test_however_many_long_topics_there_are_few_stay_in_memory(ask: Callable[[str], object]) -> None:
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            ask(f"a/{number}/" + "x" * 60_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10_000_000
 
 
 LEVELS = ["", "a", "$b"]

@@ -190,6 +190,39 @@ def test_clients_that_do_not_log_in_use_the_data_topics_if_it_is_said_so(tmp_pat
         assert answer_to(client, LINK) == "Not authorized"
 
 
+@needs_mosquitto
+def test_the_log_which_names_the_sessions_of_gateways_is_read_by_the_gateway_alone(tmp_path: Path) -> None:
+    path, ports = write(tmp_path)
+    path.write_text(path.read_text().replace('id = "east"', 'id = "east"\nadapter = "mosquitto"'))
+    out = tmp_path / "brokers"
+    more = ["--out", str(out), "--broker", "east", "--anonymous", "--client", "desk", "--alerts", "watch"]
+    assert main(["config", "mosquitto", "-c", str(path), *more]) == 0
+    assert main(["config", "mosquitto", "-c", str(path), "--out", str(out), "--broker", "west"]) == 0
+    passwords = environment(out / "east" / "clients.env", out / "east" / "gateway.env", out / "west" / "gateway.env")
+    accounts = {
+        "east": passwords["EAST_PASSWORD"],
+        "link-west": passwords["EAST_LINK_WEST"],
+        "desk": passwords["EAST_CLIENT_DESK"],
+        "watch": passwords["EAST_CLIENT_WATCH"],
+        "": "",
+    }
+    heard: queue.Queue[str] = queue.Queue()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mosquitto_process(out / "east" / "mosquitto.conf", ports["east"]))
+        for name, password in reversed(accounts.items()):  # the gateway last: when it hears, all others could have
+            client = stack.enter_context(connected(ports["east"], name, password))
+            client.on_message = lambda _, name, __: heard.put(name)
+            client.user_data_set(name)
+            ready: queue.Queue[object] = queue.Queue()
+            client.on_subscribe = lambda *_, ready=ready: ready.put(None)
+            client.subscribe([("$SYS/broker/log/#", 1), ("$SYS/broker/log/N", 1), ("#", 1)])
+            ready.get(timeout=10)
+        with connected(ports["east"], "desk", accounts["desk"]):
+            assert heard.get(timeout=10) == "east"
+        while not heard.empty():
+            assert heard.get() == "east"
+
+
 def test_rabbitmq_gets_its_three_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, ports = write(tmp_path)
     assert main(["config", "rabbitmq", "-c", str(path), "--out", str(tmp_path / "out"), "--broker", "east"]) == 0

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from mqloom.core.command import main
+from mqloom.gateway.doctoring import LOG_TYPES
+from mqloom.gateway.drivers.probing import MOSQUITTO_LOG
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
 from mqloom.lab.ports import free_ports
+from mqloom.plugins.mosquitto_log import TOPICS
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
 
@@ -31,9 +34,9 @@ def broker_file(folder: Path, port: int, *lines: str) -> Path:
     return file
 
 
-def doctor(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, tuple[str, str]]]:
+def doctor(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, tuple[str, str]]]:
     """Return the exit code, and the verdict and text on each subject."""
-    code = main(["doctor", "-c", str(path), "--json"])
+    code = main(["doctor", "-c", str(path), "--json", *more])
     found = json.loads(capsys.readouterr().out)["brokers"]["west"]["findings"]
     return code, {each["subject"]: (each["verdict"], each["text"]) for each in reversed(found)}
 
@@ -68,7 +71,7 @@ def test_a_broker_with_its_default_limits_drops_and_one_without_does_not(
         code, found = doctor(path, capsys)
         assert code == 0, found
         assert found["protocol"] == ("ok", "speaks MQTT 5 and 3.1.1")
-        assert found["sessions"][0] == found["queue"][0] == found["gateway west"][0] == "ok"
+        assert found["queue"][0] == found["gateway west"][0] == "ok"
         assert found["strangers"][0] == "note"
 
 
@@ -82,9 +85,59 @@ def test_a_mosquitto_whose_log_the_gateway_reads_must_tell_of_subscriptions(
         code, found = doctor(path, capsys)
         assert (code, found["plain clients"][0]) == (1, "wrong")
     more = ("log_dest topic", "log_type subscribe", "log_type unsubscribe", "log_type notice")
+    for missing in ("unsubscribe", "notice"):
+        partly = [each for each in more if missing not in each]
+        with mosquitto_process(broker_file(tmp_path, port, *lines, *partly), port):
+            code, found = doctor(path, capsys)
+            assert (code, found["plain clients"][0]) == (1, "wrong")
+            assert f"its log does not tell {missing}" in found["plain clients"][1]
     with mosquitto_process(broker_file(tmp_path, port, *lines, *more), port):
         code, found = doctor(path, capsys)
-        assert (code, found["plain clients"]) == (0, ("ok", "its log tells what they subscribe to"))
+        assert (code, found["plain clients"][0]) == (0, "ok")
+
+
+def test_the_log_types_that_are_tried_are_those_that_the_adapter_reads() -> None:
+    assert {*MOSQUITTO_LOG.values()} == {*TOPICS}
+    assert {*MOSQUITTO_LOG} == {*LOG_TYPES}
+
+
+def test_what_cannot_be_seen_of_a_broker_without_persistence_is_said_and_what_to_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    path = write(tmp_path, port)
+    lines = ("allow_anonymous true", "max_queued_messages 0", "persistence false")
+    with mosquitto_process(broker_file(tmp_path, port, *lines), port):
+        assert main(["doctor", "-c", str(path), "--messages", "50"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"note +sessions .*whether they survive its restart cannot be seen from outside", printed)
+    assert "check: Mosquitto: persistence true" in printed
+    assert "all is well, as far as that can be seen" in printed
+    assert "kept all 50 messages for a client that was away, 3,200 bytes; a limit above that is not seen" in printed
+
+
+def test_an_access_list_that_swallows_a_data_topic_is_told_as_untried_and_seen_where_a_probe_may_go(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    path = write(tmp_path, port, 'federate = ["stocks/#"]\n')
+    access = tmp_path / "acl"
+    access.write_text("topic readwrite mqloom/#\ntopic write stocks/#\n")
+    lines = ("allow_anonymous true", "max_queued_messages 0", f"acl_file {access}", "user root")
+    with mosquitto_process(broker_file(tmp_path, port, *lines), port):
+        assert main(["doctor", "-c", str(path), "--messages", "50"]) == 0
+        printed = capsys.readouterr().out
+        assert re.search(r"says yes to .*stocks/#, but only what comes would prove that", printed)
+        assert re.search(r"not tried, .*: .*write mqloom/v1/west/status; .*write stocks/#", printed)
+        assert "may use all its topics" not in printed
+        code, found = doctor(path, capsys, "--messages", "50", "--data-topic", "stocks/probe")
+        assert (code, found["gateway west"]) == (1, ("wrong", "is refused to read stocks/#"))
+    access.write_text("topic readwrite mqloom/#\ntopic read stocks/#\n")
+    with mosquitto_process(broker_file(tmp_path, port, *lines), port):
+        code, found = doctor(path, capsys, "--messages", "50", "--data-topic", "stocks/probe")
+        assert (code, found["gateway west"]) == (1, ("wrong", "is refused to write stocks/#"))
+    assert main(["doctor", "-c", str(path), "--data-topic", "other/probe"]) == 1
+    assert "it is no topic of the federation's data" in capsys.readouterr().err
 
 
 def test_a_limit_on_packets_below_what_payloads_may_have_is_wrong(

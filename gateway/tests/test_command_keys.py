@@ -6,7 +6,7 @@ import pytest
 from mqloom.core.command import main
 from mqloom.core.signatures import public_key
 from mqloom.core.telemetry_key_file import telemetry_secrets
-from mqloom.gateway.key_file import new_key, write_keys
+from mqloom.gateway.key_file import new_key, session_secret_in, write_keys
 
 FEDERATION = """
 [federation]
@@ -32,10 +32,11 @@ def test_a_key_is_made_shown_without_its_secret_and_rotated_in_three_steps(
     secret = path.read_text().split('secret = "')[1][:64]
     assert main(["keys", "show", str(path)]) == 0
     shown = capsys.readouterr()
-    between, orders, telemetry = shown.out.splitlines()
+    between, orders, telemetry, sessions = shown.out.splitlines()
     assert between.endswith("  blake2b  sending")
     assert orders.endswith("  ed25519  sending")
     assert telemetry.endswith("  curve  sending")
+    assert sessions.endswith("  session  sending")
     assert secret not in shown.out
     assert shown.err == ""
     for number, states in enumerate((["sending", "accepted"], ["accepted", "sending"], ["retired", "sending"]), 1):
@@ -101,6 +102,23 @@ def test_a_telemetry_key_is_added_once_rotated_and_written_alone_for_the_collect
         seen.append(telemetry_secrets(alone))
     (old,), (before, new), exchanged, (last,) = seen
     assert (before, exchanged, last) == (old, (new, old), new)
+
+
+def test_the_secret_of_sessions_is_added_to_an_older_file_once_and_no_rotation_changes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "federation.keys"
+    write_keys(path, [new_key("sending", kind) for kind in ("blake2b", "ed25519", "curve")], is_new=True)
+    assert session_secret_in(path) == b""
+    assert main(["keys", "sessions", str(path)]) == 0
+    assert "while nothing is published, held or parked" in capsys.readouterr().out
+    secret = session_secret_in(path)
+    assert len(secret) == 32
+    for kind in ((), ("--orders",), ("--telemetry",)):
+        for _ in range(6):
+            assert main(["keys", "rotate", *kind, str(path)]) == 0
+    assert main(["keys", "sessions", str(path)]) == 1
+    assert session_secret_in(path) == secret
 
 
 def test_keys_that_others_may_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,7 +229,7 @@ def test_a_broker_is_drained_and_its_clients_brought_back(town: Town, capsys: py
     assert town.run("drain", "ONE", "--rate", "20", "--at-once", "3") == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("ONE is drained to THREE, TWO, until `mqloom undrain ONE`\n")
-    assert printed.out.endswith("ONE has no clients any more: 6 clients moved\n")
+    assert printed.out.endswith("ONE has no clients of the federation any more: 6 clients moved\n")
     assert Counter(each.at for each in crowd) == {TWO: 3, THREE: 3}
     late = town.traveller("late")
     until(lambda: late.trail != [ONE], "whoever comes is sent away")

@@ -7,6 +7,7 @@ from mqloom.gateway.doctoring import (
     Permission,
     as_lines,
     as_rows,
+    judge_log,
     judge_openness,
     judge_permissions,
     judge_protocol,
@@ -23,10 +24,16 @@ def test_one_version_of_mqtt_is_enough() -> None:
 
 
 def test_a_broker_that_forgets_or_drops_is_wrong_and_the_lines_to_change_are_named() -> None:
-    assert judge_session(True).verdict == "ok"
+    unseen = judge_session(True)
+    assert unseen.verdict == "note"
+    assert "cannot be seen from outside" in unseen.text
+    assert "persistence true" in unseen.advice[0]
     assert judge_session(None).verdict == "wrong"
     assert any("persistence true" in advice for advice in judge_session(False).advice)
-    assert judge_queue(2_000, 2_000, 2_000).verdict == "ok"
+    kept = judge_queue(2_000, 2_000, 2_000)
+    assert kept.verdict == "ok"
+    assert "128,000 bytes; a limit above that is not seen: there must be none" in kept.text
+    assert "max_queued_messages 0" in kept.text
     dropped = judge_queue(2_000, 1_020, 2_000)
     assert (dropped.verdict, dropped.advice[0]) == ("wrong", "Mosquitto: max_queued_messages 0")
     assert "kept 1,020" in dropped.text
@@ -42,13 +49,30 @@ def test_what_is_refused_is_wrong_and_what_is_only_granted_is_noted() -> None:
                 Permission("read", "b/#", "granted"),
                 Permission("write", "c", "proven"),
                 Permission("write", "d", "unknown"),
+                Permission("write", "e", "untried"),
             ],
         )
     )
-    assert [finding.verdict for finding in found] == ["wrong", "note", "unknown"]
+    assert [finding.verdict for finding in found] == ["wrong", "note", "note", "unknown"]
+    assert found[2].text == "not tried, for a probe would be taken for the real thing: write e"
     assert found[0].advice == ("Mosquitto, in its access list: topic read a/#",)
     (well,) = judge_permissions("gateway west", [Permission("write", "c", "proven")])
-    assert well.text == "may use all its topics; 1 of 1 proven by a message"
+    assert well.text == "is refused none of the topics that were tried; 1 of 1 proven by a message"
+
+
+def test_a_log_that_leaves_out_anything_that_is_read_is_wrong_and_what_is_missing_is_named() -> None:
+    assert judge_log({"subscribe", "unsubscribe", "notice"}).verdict == "ok"
+    assert "nothing would be brought" in judge_log({"notice"}).text
+    partly = judge_log({"subscribe"})
+    assert (partly.verdict, partly.advice[:2]) == (
+        "wrong",
+        ("Mosquitto: log_type unsubscribe", "Mosquitto: log_type notice"),
+    )
+
+
+def test_advice_of_a_note_is_printed_as_what_to_check() -> None:
+    lines = as_lines("west", Examination("127.0.0.1:1", (judge_session(True),)))
+    assert any("check: Mosquitto: persistence true" in line for line in lines)
 
 
 def test_an_open_broker_is_noted_but_no_promise_is_broken() -> None:

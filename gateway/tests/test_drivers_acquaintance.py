@@ -15,11 +15,12 @@ from mqloom.core.mirrors import chunk_of, encode_chunk
 from mqloom.core.topics import topic_matches
 from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.drivers import acquaintance, protocols
-from mqloom.gateway.drivers.acquaintance import acquaint
+from mqloom.gateway.drivers.acquaintance import Acquainted, acquaint
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.interfaces import BrokerAddress
 
 US = GatewayId("US")
+KEPT = {layout.intake(US): b'["stocks/+"]'}
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": US})
 
 
@@ -94,12 +95,16 @@ class PlayedConnection:
 
 
 def found(habits: Habits) -> BrokerKnown:
+    return acquainted(habits).known
+
+
+def acquainted(habits: Habits) -> Acquainted:
     def connect(plan: ConnectionPlan, _: Any) -> Connection:
         return cast(Connection, PlayedConnection(plan, habits))
 
-    async def run() -> BrokerKnown:
+    async def run() -> Acquainted:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        return await acquaint(BrokerAddress("none", 1), US, connect, LOG, ended)
+        return await acquaint(BrokerAddress("none", 1), US, ["stocks/+"], connect, LOG, ended)
 
     return asyncio.run(run())
 
@@ -123,7 +128,7 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_habit_is_found_out_and_nothing_is_left_behind(traits: Traits) -> None:
     habits = Habits(traits)
     assert found(habits).traits == traits
-    assert habits.retained == {}
+    assert habits.retained == KEPT
     assert habits.unacknowledged == []
 
 
@@ -136,6 +141,21 @@ def test_the_mirror_is_read_where_wildcards_get_nothing_and_a_broken_part_is_pas
         (you, b"wish"),
     }
     assert found(Habits(retained=retained)).records == ()
+
+
+@pytest.mark.parametrize("traits", [USUAL, Traits(replays_to_wildcards=False)])
+def test_what_the_session_of_the_intake_may_have_is_read_and_nothing_is_none(traits: Traits) -> None:
+    habits = Habits(traits, retained={layout.intake(US): b'["stocks/#","news/+"]'})
+    assert acquainted(habits).former == ["stocks/#", "news/+"]
+    assert habits.retained == {layout.intake(US): b'["stocks/#","news/+","stocks/+"]'}  # before any of it is there
+    assert acquainted(Habits(traits)).former == ()
+    assert acquainted(Habits(traits, refuses=True)).former is None  # then nobody may write over it
+
+
+@pytest.mark.parametrize("data", [b"?", b"{}", b'["a/#/b"]', b'["\xff"]', b'["' + b"a" * 300_000 + b'"]'])
+def test_what_no_broker_would_take_for_topics_is_passed_over(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    assert acquainted(Habits(retained={layout.intake(US): data})).former == ()
+    assert "on mqloom/v1/US/intake: " in caplog.text
 
 
 def test_a_broker_that_does_not_let_us_is_taken_for_a_usual_one_and_the_log_says_so(
@@ -157,7 +177,7 @@ def test_a_broker_that_does_not_acknowledge_at_first_is_tried_again_and_the_log_
     assert found(habits).traits == habits.traits
     assert caplog.text.count("none:1 did not acknowledge a retained message on mqloom/v1/US/") == 2
     assert "tried again" in caplog.text
-    assert habits.retained == {}
+    assert habits.retained == KEPT
 
 
 def test_a_broker_that_does_not_acknowledge_at_the_end_is_known_all_the_same(
@@ -175,11 +195,11 @@ def test_a_gateway_that_is_to_end_does_not_wait_for_its_broker() -> None:
         def open(self) -> None:
             pass
 
-    async def run() -> BrokerKnown:
+    async def run() -> Acquainted:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ended.set_result(None)
         return await acquaint(
-            BrokerAddress("none", 1), US, lambda plan, _: cast(Connection, Silent(plan, Habits())), LOG, ended
+            BrokerAddress("none", 1), US, [], lambda plan, _: cast(Connection, Silent(plan, Habits())), LOG, ended
         )
 
-    assert asyncio.run(asyncio.wait_for(run(), 5)) == BrokerKnown(traits=USUAL)
+    assert asyncio.run(asyncio.wait_for(run(), 5)) == Acquainted(BrokerKnown(traits=USUAL))

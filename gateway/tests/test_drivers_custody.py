@@ -25,6 +25,8 @@ class HandBroker:
         self.published: list[Received] = []
         self.acknowledged: list[int] = []
         self.connections = 0
+        self.has_session = True
+        self.answers_subscribe = True
         self.writer: asyncio.StreamWriter | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,8 +47,8 @@ class HandBroker:
         if kind == 0x10:
             self.connections += 1
             self.writer = writer
-            writer.write(b"\x20\x02\x01\x00")
-        elif kind == 0x80:
+            writer.write(bytes((0x20, 2, self.has_session, 0)))
+        elif kind == 0x80 and self.answers_subscribe:
             writer.write(b"\x90\x03" + body[:2] + b"\x01")
         elif kind == packets.PUBLISH:
             self.published.append(packets.read_publish(first, body, MQTT_3, 0))
@@ -175,6 +177,23 @@ def test_an_acknowledgement_of_an_earlier_connection_is_discarded(client: str, m
         one.connection.acknowledge(one.received[2].token)
         await until(lambda: bool(one.broker.acknowledged))
         assert one.broker.acknowledged == [2]
+
+    run(client, monkeypatch, scenario)
+
+
+def test_a_session_that_was_lost_is_told_also_if_the_first_connection_without_it_came_to_nothing(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: Story) -> None:
+        assert one.connection.is_resumed
+        one.broker.has_session = one.broker.answers_subscribe = False
+        one.broker.cut()
+        await until(lambda: one.broker.connections == 2)
+        one.broker.has_session = one.broker.answers_subscribe = True
+        await one.reconnect()
+        assert not one.connection.is_resumed
+        await one.reconnect()
+        assert one.connection.is_resumed
 
     run(client, monkeypatch, scenario)
 

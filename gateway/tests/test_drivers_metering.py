@@ -7,6 +7,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mqloom.core import layout
 from mqloom.core.events import AcksReceived, FramesReceived, LocallyPublished, Started
 from mqloom.core.ids import ClientId, GatewayId
@@ -19,7 +21,10 @@ from mqloom.gateway.drivers.gateway import wait_until_ready
 from mqloom.gateway.drivers.metering import machine_bytes
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
+from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.interfaces import BrokerAddress
+from mqloom.gateway.meters import OUTPUT_RATIO_MAX
+from mqloom.gateway.pacing import Pacer
 
 LOG = logging.LoggerAdapter(logging.getLogger("test"), {"gateway": "test"})
 A, ME = GatewayId("A"), ClientId("me")
@@ -128,6 +133,21 @@ def test_clients_get_no_more_than_the_limit_nothing_is_lost_and_agents_are_told_
     assert max(load.input_rate for load in loads) > 0
     assert max(load.delay_s for load in loads) > 0
     assert all(0 < load.memory_ratio < 1 for load in loads)
+
+
+@pytest.mark.parametrize(("crowded", "output"), [(Peers, 0.0), (Pacer, OUTPUT_RATIO_MAX)])
+def test_the_output_is_full_of_what_waits_for_our_own_broker_and_not_of_what_waits_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crowded: type, output: float
+) -> None:
+    monkeypatch.setattr(crowded, "are_crowded" if crowded is Peers else "is_crowded", True)
+
+    async def scenario() -> None:
+        driver = build_driver(load_federation(write(tmp_path)[0]), A)
+        driver.metering.end_window()
+        assert driver.metering.load is not None
+        assert driver.metering.load.output_ratio == output
+
+    asyncio.run(scenario())
 
 
 def payloads(received: list[tuple[float, Received]]) -> list[bytes]:

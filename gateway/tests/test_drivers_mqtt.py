@@ -43,6 +43,7 @@ class Peer:
     down: list[str] = field(default_factory=list)
     batches: list[list[Received]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    pruned: list[bool] = field(default_factory=list)
 
     @property
     def payloads(self) -> list[bytes]:
@@ -73,6 +74,7 @@ def connect(client: str, address: BrokerAddress, name: str, *topics: str) -> Pee
         on_up=up,
         on_down=down,
         on_drop=dropped,
+        on_pruned=lambda: peer.pruned.append(True),
     )
     peer = Peer(MQTT_CLIENTS[client](plan, LOG))
     peer.connection.open()
@@ -139,6 +141,7 @@ def test_what_is_not_subscribed_to_any_more_comes_no_more_and_all_else_without_a
                 return b"new" in receiver.payloads
 
             await until(is_changed)
+            await until(lambda: receiver.pruned == [True])
             for topic, payload in (("b", b"gone"), ("a/x", b"gone"), ("a/b", b"stays"), ("c", b"last")):
                 sender.connection.publish(topic, payload, 1)
             await until(lambda: receiver.payloads[-1] == b"last")

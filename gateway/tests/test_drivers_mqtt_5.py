@@ -142,7 +142,9 @@ def test_retained_messages_come_as_the_subscription_wants_them(tmp_path: Path, c
     async def scenario() -> None:
         never = TopicSubscription("a/#", 1, retained=RetainedMessages.NEVER, retain_as_published=True)
         async with mosquitto(tmp_path) as port, person(client, port, "it") as it:
-            it.connection.publish("a/old", b"old", 1, retain=True)
+            is_there = asyncio.Event()
+            it.connection.publish("a/old", b"old", 1, retain=True, then=is_there.set)
+            await is_there.wait()
             async with person(client, port, "us", never) as us:
                 it.connection.publish("a/new", b"new", 1, retain=True)
                 await until(lambda: bool(us.messages))

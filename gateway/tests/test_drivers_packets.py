@@ -71,9 +71,21 @@ def test_junk_is_refused_and_never_worse(junk: bytes, version: int) -> None:
         lambda: packets.read_connack(junk, version),
         lambda: packets.read_suback(junk, version),
         lambda: packets.read_puback(junk),
+        lambda: packets.read_unsuback(junk, version),
     ):
         with contextlib.suppress(PacketError):
             read()
+
+
+def test_however_many_long_topics_are_published_to_few_stay_in_memory() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            packets.topic_bytes(f"a/{number}/" + "x" * 60_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10_000_000
 
 
 def test_a_large_packet_comes_in_one_piece() -> None:

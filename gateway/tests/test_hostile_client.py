@@ -7,6 +7,7 @@ shows in a counter.
 
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -24,6 +25,7 @@ from mqloom.core.counters import Counters
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import ANSWERS_BURST, PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.core.records import Record, Wish, encode_record
+from mqloom.gateway.key_file import new_key, write_keys
 from mqloom.gateway.links import LinkState
 from mqloom.lab.demo_thread import gateways_in_thread
 from mqloom.lab.ports import free_ports
@@ -69,6 +71,8 @@ def mosquittos(folder: Path, ports: list[int]) -> Iterator[None]:
             subprocess.Popen([MOSQUITTO, "-c", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         )
     try:
+        for port in ports:
+            until(lambda port=port: is_listening(port), f"Mosquitto listens on {port}")  # type: ignore[misc]
         yield
     finally:
         for process in processes:
@@ -82,6 +86,14 @@ def until(is_so: Callable[[], bool], text: str, seconds: float = 20.0) -> None:
     while not is_so():
         assert time.monotonic() < deadline, text
         time.sleep(0.02)
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def connected(port: int) -> paho.Client:
@@ -208,6 +220,90 @@ def check(delay_s: float, counters: Counters) -> None:
     assert records["rate"] >= 1
     assert counters.value("moves_refused", "unsealed") > ANSWERS_BURST
     assert counters.value("questions_refused", "unsealed") > ANSWERS_BURST
+
+
+def wanted_at_two(port: int, came: list[int]) -> paho.Client:
+    reader = connected(port)
+    reader.on_message = lambda _, __, message: came.append(json.loads(message.payload)["number"])
+    reader.subscribe("hot/#", 1)
+    return reader
+
+
+def publish(port: int, numbers: range) -> None:
+    writer = connected(port)
+    for number in numbers:
+        writer.publish("stocks/a", json.dumps({"number": number}), 1).wait_for_publish(10)
+    writer.disconnect()
+    writer.loop_stop()
+
+
+def take_over(port: int, *names: str) -> None:
+    """Connect with a clean start as each of these, and go: whatever the broker kept for it is gone."""
+    for name in names:
+        client = paho.Client(CallbackAPIVersion.VERSION2, name, clean_session=True)
+        client.connect("127.0.0.1", port)
+        client.loop_start()
+        until(client.is_connected, f"it is connected as {name}")
+        client.disconnect()
+        client.loop_stop()
+
+
+def test_who_knows_a_gateways_name_and_connects_as_it_costs_nobody_anything(tmp_path: Path) -> None:
+    ports, came = free_ports(2), list[int]()
+    path = tmp_path / "federation.toml"
+    path.write_text(
+        FEDERATION.format(ports=ports) + '[[subscriptions]]\nbroker = "TWO"\ntopics = "stocks/#"\ninto = "hot"\n'
+    )
+    assert main(["keys", "new", str(tmp_path / "our.keys")]) == 0
+    with mosquittos(tmp_path, ports):
+        reader = wanted_at_two(ports[1], came)
+        with gateways_in_thread(path, ("ONE", "TWO")):
+            publish(ports[0], range(10))
+            until(lambda: set(came) == {*range(10)}, "the first have come")
+        publish(ports[0], range(10, 20))  # ONE is away: its broker keeps them for its intake
+        take_over(ports[0], "mqloom-ONE", "mqloom-ONE-control")
+        with gateways_in_thread(path, ("ONE",)) as drivers:
+            counters = drivers[ONE].node.counters
+            until(lambda: counters.value("publications_parked", "") >= 10, "they are parked for TWO, which is away")
+        take_over(ports[0], "mqloom-ONE-park-TWO", "mqloom-ONE-try")
+        take_over(ports[1], "mqloom-TWO", "mqloom-TWO-control", "mqloom-TWO-interest", "mqloom-TWO-park-ONE")
+        with gateways_in_thread(path, ("ONE", "TWO")):
+            take_over(ports[0], "mqloom-ONE", "mqloom-ONE-control", "mqloom-TWO-to-ONE")
+            take_over(ports[1], "mqloom-TWO", "mqloom-TWO-control", "mqloom-ONE-to-TWO")
+            publish(ports[0], range(20, 30))
+            until(lambda: set(came) == {*range(30)}, f"all have come, not only {came}")
+        reader.disconnect()
+        reader.loop_stop()
+
+
+def has_session(port: int, name: str) -> bool:
+    known: list[bool] = []
+    client = paho.Client(CallbackAPIVersion.VERSION2, name, clean_session=False)
+    client.on_connect = lambda _, __, flags, ___, ____: known.append(flags.session_present)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    until(lambda: bool(known), "it is connected")
+    client.disconnect()
+    client.loop_stop()
+    return known[0]
+
+
+def test_sessions_of_before_the_federation_had_a_secret_for_their_ids_are_ended(tmp_path: Path) -> None:
+    ports, path, keys = free_ports(2), tmp_path / "federation.toml", tmp_path / "our.keys"
+    path.write_text(FEDERATION.format(ports=ports))
+    write_keys(keys, [new_key("sending")], is_new=True)
+    known = ("mqloom-TWO", "mqloom-TWO-control", "mqloom-TWO-interest", "mqloom-TWO-park-ONE")
+    with mosquittos(tmp_path, ports):
+        with gateways_in_thread(path, ("ONE", "TWO")):
+            pass
+        assert all(has_session(ports[1], name) for name in known)
+        assert main(["keys", "sessions", str(keys)]) == 0
+        with gateways_in_thread(path, ("ONE", "TWO")):
+            pass
+        assert not any(has_session(ports[1], name) for name in known)
+        with gateways_in_thread(path, ("ONE", "TWO")):
+            pass
+        assert not any(has_session(ports[0], name.replace("TWO", "ONE")) for name in known)
 
 
 def test_whatever_a_hostile_client_does_another_gets_everything_in_time(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What clients publish: given an identity, acknowledged in order, recognised when it comes again."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -102,7 +103,39 @@ def test_qos_2_is_carried_as_1() -> None:
     assert publication.qos == 1
 
 
+def test_however_many_long_topics_come_few_stay_in_memory() -> None:
+    door = Door()
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            assert door.intake.take([Incoming(topic=f"a/{number}/" + "x" * 14_900, payload=b"")])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10_000_000
+
+
+def test_a_session_that_our_broker_has_lost_while_we_run_is_told_and_counted_but_not_that_there_was_none_at_first() -> (
+    None
+):
+    door = Door()
+    for resumed, count in ((False, 0), (True, 0), (False, 1), (True, 1), (False, 2)):
+        door.intake.lost()
+        door.intake.opened(door.now, echoes=False, resumed=resumed)
+        assert door.counters.reasons("broker_sessions_lost") == ({"intake": count} if count else {})
+
+
 # ---- acknowledgements --------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_data_any_more_is_not_taken_in_and_acknowledged_behind_what_came_before_it() -> None:
+    door = Door()
+    (first,) = door.take(1)
+    assert door.intake.take([Incoming(topic="old", payload=b"", qos=1, receipt=2, packet=2, is_data=False)]) == []
+    assert door.acknowledged() == []
+    door.intake.met(first)
+    assert door.acknowledged() == [1, 2]
+    assert door.counters.snapshot() == {"publications_in": 1}
 
 
 def test_they_are_acknowledged_in_the_order_in_which_they_came() -> None:

@@ -64,6 +64,13 @@ def test_a_broker_that_takes_no_more_is_full() -> None:
     assert load.output_ratio == 1.0
 
 
+def test_a_broker_that_acknowledges_nothing_for_a_whole_window_is_not_idle() -> None:
+    meter = Meter(0.0)
+    meter.sample(Figures(0, 0, is_crowded=True), 10.0)
+    load = meter.sample(Figures(0, 0, is_crowded=True), 20.0)
+    assert (load.output_ratio, load.output_bytes_s) == (OUTPUT_RATIO_MAX, 0.0)
+
+
 def test_a_window_that_begins_anew_forgets_what_was_before() -> None:
     meter = Meter(0.0)
     meter.busy_s += 9.0

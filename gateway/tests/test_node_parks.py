@@ -206,7 +206,7 @@ def test_a_publication_of_qos_0_in_the_park_does_not_shift_the_places_of_the_oth
     gate.hear(A, Announce(key(A, 1), "a/#", ""))
     gate.ack(A)
     forged = tuple(Publication(US, 1, number, 0, 1, "a/b", b"%d" % qos, qos) for number, qos in ((90, 0), (91, 1)))
-    gate.unpark(A, encode(Frame(US, Conversation(1, 0), 0, forged)))
+    gate.unpark(A, encode(Frame(US, Conversation(1, 0), 1_000, forged)))
     gate.publish(b"2")
     assert acknowledged(gate.ack(A, done=1)) == []  # of two publications of QoS 1 one is done, and not the last
     assert acknowledged(gate.ack(A, done=2)) == [1]

@@ -6,7 +6,8 @@ from mqloom.core.subscription import Subscription
 from mqloom.gateway.agent_interfaces import ProfileTaken as Taken
 from mqloom.gateway.agent_interfaces import Sample, TakeProfile
 from mqloom.gateway.reconfiguring import Reconfigured
-from mqloom.lab.gate import ANN, BOB, JSON, US, A, delivered, key, publication, wakings
+from mqloom.gateway.subscribers import Standing
+from mqloom.lab.gate import ANN, BOB, JSON, US, A, B, delivered, key, publication, wakings
 from mqloom.lab.gate_agents import ORDERS, Office
 
 
@@ -28,9 +29,9 @@ def test_a_profile_says_what_each_publication_matches_here_and_there() -> None:
     low, everything, high = key(US, 1), key(US, 2), key(US, 3)
     size = len("a/b") + len(b'{"x": 1}')
     assert [(set(keys), *rest) for keys, *rest in taken.samples] == [
-        ({low, everything}, False, size),
-        ({high, everything}, True, size),
-        ({high, everything}, False, size),
+        ({low, everything}, False, size, True),
+        ({high, everything}, True, size, True),
+        ({high, everything}, False, size, False),  # the only one that was not published here
     ]
 
 
@@ -39,7 +40,7 @@ def test_what_others_want_is_not_in_a_profile() -> None:
     office.hear(A, Announce(key(A, 1), "a/#", ""))
     office.order(TakeProfile("t", (), 1, 30.0))
     office.publish(b"{}")
-    assert [taken.samples for taken in office.answers() if isinstance(taken, Taken)] == [[Sample([], False, 5)]]
+    assert [taken.samples for taken in office.answers() if isinstance(taken, Taken)] == [[Sample([], False, 5, True)]]
 
 
 def test_a_profile_ends_when_its_time_is_over() -> None:
@@ -135,3 +136,34 @@ def test_a_subscription_that_has_ended_since_is_not_in_the_profile() -> None:
     [taken] = office.answers()
     assert isinstance(taken, Taken)
     assert [list(sample.keys) for sample in taken.samples] == [[], []]
+
+
+def come_anyway(office: Office, *publications: bytes) -> list[bool]:
+    office.order(TakeProfile("t", (), len(publications), 30.0))
+    for place, payload in enumerate(publications):
+        office.hear(A, publication(place, payload))
+    [taken] = office.answers()
+    assert isinstance(taken, Taken)
+    return [sample.comes_anyway for sample in taken.samples]
+
+
+def test_what_comes_in_for_clients_alone_no_longer_comes_when_they_go() -> None:
+    office = Office(A)
+    office.record(ANN, {"all": ("a/#", "")})
+    assert come_anyway(office, b"{}") == [False]
+
+
+def test_what_is_passed_on_comes_in_whoever_goes() -> None:
+    office = Office(A, B)
+    office.record(ANN, {"all": ("a/#", "")})
+    office.hear(B, Announce(key(B, 1), "a/#", "x = 1"))
+    assert come_anyway(office, b'{"x": 1}', b'{"x": 2}') == [True, False]
+
+
+def test_what_the_configuration_or_plain_clients_want_comes_in_whoever_goes() -> None:
+    office = Office(A, standing=[Standing("a/#", "x = 1", "into")])
+    office.record(ANN, {"all": ("a/#", "")})
+    assert come_anyway(office, b'{"x": 1}', b'{"x": 2}') == [True, False]
+    plain = Office(A, federate=["a/b"])
+    plain.record(ANN, {"all": ("a/#", "")})
+    assert come_anyway(plain, b"{}") == [True]

@@ -17,7 +17,9 @@ from mqloom.gateway.rabbitmq_files import definitions, main_file, routing_keys
     ("topic_filter", "keys", "others"),
     [
         ("stocks/#", ["stocks", "stocks.a", "stocks.a.b", "stocks.#"], ["stocksa", "other.stocks"]),
-        ("a/+/c", ["a.b.c", "a..c", "a.*.c"], ["a.b", "a.b.c.d"]),
+        ("a/+/c", ["a.b.c", "a..c", "a.*.c"], ["a.b", "a.b.c.d", "a.#.c"]),
+        ("a/+", ["a.b", "a.", "a.*"], ["a", "a.b.c", "a.#"]),  # whoever may `a/+` must not bind `a/#`
+        ("+/+", ["a.b", "*.*"], ["a", "a.#", "#.a", "#"]),
         (
             "mqloom/v1/east%20side/link/west",
             ["mqloom.v1.east%20side.link.west"],
@@ -84,6 +86,27 @@ def test_with_tls_it_asks_for_certificates_if_gateways_have_some_and_listens_now
     both = BrokerTable(id=WEST, tls=True, tls_ca="ca.pem", tls_certificate="{gateway}.pem")
     lines = main_file(both, "/f", "/ca.pem").splitlines()
     assert {"ssl_options.cacertfile = /ca.pem", "ssl_options.fail_if_no_peer_cert = true"} <= {*lines}
+
+
+def test_nobody_but_the_gateway_may_have_the_queues_of_its_sessions() -> None:
+    visitor = Account("link-east", "another gateway", (), (), GatewayId("east"), "EAST")
+    desk = Account("desk", "a client", (), ())
+    passwords = {"west": "x", "link-east": "y", "desk": "z"}
+    found = json.loads(definitions(BrokerTable(id=WEST), [OWN, visitor, desk], passwords, [b"1234"] * 3))
+
+    def may(account: int, client: str) -> list[bool]:
+        permissions = found["permissions"][account]
+        queue = f"mqtt-subscription-{client}qos1"
+        return [bool(re.search(permissions[what], queue)) for what in ("configure", "write", "read")]
+
+    for client in ("mqloom-west", "mqloom-west-park-east-0123456789abcdef", "mqloom-west-control"):
+        assert may(0, client) == [True] * 3
+        assert may(1, client) == may(2, client) == [False] * 3
+    assert may(1, "mqloom-east-to-west") == may(1, "mqloom-doctor-12345678") == [True] * 3
+    assert may(2, "mqloom-east-to-west") == [False] * 3
+    assert may(2, "desk") == may(1, "auto-1") == [True] * 3
+    assert re.search(found["permissions"][2]["write"], "amq.topic")
+    assert not re.search(found["permissions"][2]["configure"], "amq.topic")
 
 
 def test_sessions_outlast_a_day() -> None:

@@ -14,7 +14,7 @@ from mqloom.core.telemetry import (
     RefusalRecord,
     ServiceRecord,
 )
-from mqloom.gateway.groups import Group
+from mqloom.gateway.groups import GroupTold
 from mqloom.gateway.recorder import Recorder, check_records
 from mqloom.gateway.tallies import LinkTally, Tallied
 
@@ -68,11 +68,11 @@ def test_of_a_window_without_publications_no_cost_is_told() -> None:
 
 def test_links_and_groups_are_told_with_what_they_had() -> None:
     link = PaintedLink(gateway=GatewayId("B"), kind="soft", up=True, distance=3, gain=0.5)
-    group = Group(Subscription.parse("stocks/#", "volume > 3"), 4, 10, 1_000)
+    group = GroupTold(Subscription.parse("stocks/#", "volume > 3"), 4, 10, 1_000, 30.0)
     tallied = Tallied([(link, LinkTally(5, 2, 500, 7, 1))], [group])
     assert Recorder().traffic(tallied, 2.0, 100.0) == [
         LinkRecord(100.0, 2.0, GatewayId("B"), "soft", True, 5, 2, 500, 0.5, 3, 7, 1),
-        GroupRecord(100.0, 2.0, "stocks/#", "volume > 3", 4, 10, 1_000),
+        GroupRecord(100.0, 30.0, "stocks/#", "volume > 3", 4, 10, 1_000),
     ]
 
 

@@ -358,6 +358,42 @@ def test_what_is_parked_comes_back_and_what_somebody_else_parked_does_not(pair: 
     assert pair.nodes[A].counters.reasons("frames_refused")["unsealed"] >= 1
 
 
+def test_what_was_recorded_in_a_park_and_is_written_there_again_reaches_nobody(pair: Pair) -> None:
+    del pair.nodes[B]
+    pair.parked.clear()
+    pair.happen(A, LinkLost(neighbour=B))
+    pair.pass_time(10.0)
+    pair.publish(b"kept")
+    recorded = list(pair.parked[A])
+    pair.start(B, 2)
+    pair.happen(A, LinkConnected(neighbour=B))
+    pair.pass_time(40.0)
+    assert pair.delivered.count(b"kept") == 1
+    pair.start(B, 3)  # who has forgotten whatever it had
+    pair.parked.clear()
+    pair.happen(A, LinkLost(neighbour=B))
+    pair.happen(A, LinkConnected(neighbour=B))
+    pair.pass_time(40.0)
+    assert pair.are_up()
+    before = pair.nodes[A].counters.value("frames_refused", "replayed")
+    pair.unpark(A, recorded)
+    pair.pass_time(1.0)
+    pair.publish(b"next")
+    assert pair.delivered.count(b"next") == 1
+    assert pair.delivered.count(b"kept") == 1
+    assert pair.nodes[A].counters.value("frames_refused", "replayed") == before + len(recorded)
+    pair.start(A, 9)  # and so it is when we have forgotten it, too
+    pair.start(B, 4)
+    for name, other in ((A, B), (B, A)):
+        pair.happen(name, LinkConnected(neighbour=other))
+    pair.pass_time(40.0)
+    pair.unpark(A, recorded)
+    pair.pass_time(1.0)
+    pair.publish(b"last")
+    assert pair.delivered.count(b"last") == 1
+    assert pair.delivered.count(b"kept") == 1
+
+
 def test_a_status_is_believed_with_its_seal_only(pair: Pair) -> None:
     sealing, other = pair.nodes[A].sealing, pair.nodes[B].sealing
     assert sealing is not None

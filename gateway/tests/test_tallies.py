@@ -15,7 +15,7 @@ def watched() -> Gate:
     gate = with_two()
     gate.record(ANN, {"one": ("a/#", "x > 1"), "two": ("a/#", "x > 4")})
     gate.hear(B, Announce(key(B, 1), "a/#", "x > 5"))
-    gate.node.tally.window(0)
+    gate.node.tally.window(0, 0.0)
     return gate
 
 
@@ -33,18 +33,18 @@ def groups(tallied: Tallied) -> dict[str, tuple[int, float, float]]:
 def test_each_group_is_counted_by_what_its_subscribers_got_and_links_by_what_went_over_them() -> None:
     gate = watched()
     gate.publish(b'{"x": 1}', b'{"x": 2}', b'{"x": 6}')
-    tallied = gate.node.tally.window(10)
+    tallied = gate.node.tally.window(10, 1.0)
     assert groups(tallied) == {"x > 1": (1, 2, 16), "x > 4": (1, 1, 8)}
     assert links(tallied) == {A: LinkTally(), B: LinkTally(sent=1, sent_bytes=len('{"x": 6}') + len("a/b"))}
-    assert links(gate.node.tally.window(10)) == {A: LinkTally(), B: LinkTally()}
+    assert links(gate.node.tally.window(10, 1.0)) == {A: LinkTally(), B: LinkTally()}
 
 
 def test_what_came_from_a_neighbour_and_nobody_here_wants_is_a_pure_forward() -> None:
     gate = watched()
     gate.hear(A, Announce(key(A, 1), "a/#", ""))
-    gate.node.tally.window(0)
+    gate.node.tally.window(0, 0.0)
     gate.hear(B, publication(1, b'{"x": 0}', B), publication(2, b'{"x": 2}', B))
-    found = links(gate.node.tally.window(10))
+    found = links(gate.node.tally.window(10, 1.0))
     assert (found[A].sent, found[A].pure_forwards) == (2, 1)
     assert (found[B].received, found[B].received_unwanted) == (2, 1)
 
@@ -53,10 +53,10 @@ def test_nothing_is_counted_before_the_first_window_nor_after_the_last() -> None
     gate = with_two()
     gate.record(ANN, {"one": ("a/#", "")})
     gate.publish(b'{"x": 1}')
-    assert groups(gate.node.tally.window(10)) == {"": (1, 0, 0)}
+    assert groups(gate.node.tally.window(10, 1.0)) == {"": (1, 0, 0)}
     gate.node.tally.stop()
     gate.publish(b'{"x": 1}')
-    assert groups(gate.node.tally.window(10)) == {"": (1, 0, 0)}
+    assert groups(gate.node.tally.window(10, 1.0)) == {"": (1, 0, 0)}
 
 
 def test_under_load_samples_stand_for_all_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_under_load_samples_stand_for_all_and_their_number_is_bounded(monkeypatc
         sampled.clear()
         for batch in range(batches):  # two kinds of batches, in turns
             gate.publish(*[b'{"x": 9}' if batch % 2 else b'{"x": 2}'] * 50)
-        tallied = gate.node.tally.window(10)
+        tallied = gate.node.tally.window(10, 1.0)
         _, publications, payload_bytes = groups(tallied)["x > 1"]
         assert payload_bytes == publications * 8
         every += publications

@@ -131,5 +131,5 @@ def test_a_broker_of_the_demonstration_is_drained_while_it_runs(capsys: pytest.C
             return demo.verdict()
 
     verdict = asyncio.run(drained())
-    assert "HUB has no clients any more: 4 clients moved" in capsys.readouterr().out
+    assert "HUB has no clients of the federation any more: 4 clients moved" in capsys.readouterr().out
     assert (verdict["lost"], verdict["duplicated"], verdict["unasked"]) == (0, 0, 0)

@@ -18,6 +18,7 @@ from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress
 from mqloom.gateway.links import LinkState
 from mqloom.lab.ports import free_ports
+from mqloom.plugins import plain_clients
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 
 LOG = logging.LoggerAdapter(logging.getLogger(__name__), {"gateway": "-"})
@@ -66,12 +67,30 @@ def test_the_embedded_broker_tells_what_plain_clients_want_as_long_as_they_do() 
         (port,) = free_ports(1)
         adapter = AmqttAdapter(BrokerAddress("127.0.0.1", port))
         told: list[list[str]] = []
-        adapter.watch(GatewayId("A"), lambda filters: told.append(list(filters)))
+        adapter.watch(GatewayId("A"), lambda filters, _=0: told.append(list(filters)))
         await adapter.start()
         try:
             async with somebody(port, "a/#", "b"), somebody(port, "stocks/#", name="mqloom-A"):
                 await until(lambda: told[-1:] == [["a/#", "b"]])
             await until(lambda: told[-1] == [])
+        finally:
+            await adapter.stop()
+
+    asyncio.run(scenario())
+
+
+def test_of_one_client_of_the_embedded_broker_no_more_counts_than_of_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_clients, "PLAIN_FILTERS_PER_CLIENT_MAX", 2)
+
+    async def scenario() -> None:
+        (port,) = free_ports(1)
+        adapter = AmqttAdapter(BrokerAddress("127.0.0.1", port))
+        told: list[tuple[list[str], int]] = []
+        adapter.watch(GatewayId("A"), lambda filters, passed_over=0: told.append((list(filters), passed_over)))
+        await adapter.start()
+        try:
+            async with somebody(port, "a", "b", "c", "d"), somebody(port, "d", name="other"):
+                await until(lambda: told[-1:] == [(["a", "b", "d"], 2)])
         finally:
             await adapter.stop()
 

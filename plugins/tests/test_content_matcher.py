@@ -82,6 +82,14 @@ def test_topics_known_by_heart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(matcher._remembered) <= 3
 
 
+def test_a_long_topic_is_matched_and_not_known_by_heart() -> None:
+    matcher = ContentMatcher()
+    key = SubscriptionKey(GatewayId("G"), 1, 1)
+    matcher.add(key, Subscription.parse("a/#"))
+    assert matcher.match([Content("a/" + "x" * 10_000, None)]) == [[key]]
+    assert matcher._remembered == {}
+
+
 def test_it_is_offered_by_name() -> None:
     assert mqloom_matcher().name == "content"
     assert isinstance(mqloom_matcher().build(), ContentMatcher)

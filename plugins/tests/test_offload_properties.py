@@ -122,7 +122,8 @@ def test_who_goes_may_go_goes_once_and_not_too_many_do(asked: Asked) -> None:
 def test_what_is_predicted_is_what_follows_from_who_goes(asked: Asked) -> None:
     profile, choice = asked.task.profile, asked.choice
     going = set(choice.clients)
-    wanted_here = left_here = taken = subscriptions = 0
+    wanted_here = taken = subscriptions = 0
+    left_here = 0 if profile.staying is None else int.from_bytes(profile.staying.astype("<u8").tobytes(), "little")
     bytes_s = deliveries_s = 0.0
     there = int.from_bytes(profile.accepting.astype("<u8").tobytes(), "little")
     for place, (group, row) in enumerate(zip(profile.groups, profile.bits, strict=True)):

@@ -57,6 +57,8 @@ class Session:
         self.local, self.remote = task.local, task.remote
         self.bits = [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in task.profile.bits]
         self.there = int.from_bytes(task.profile.accepting.astype("<u8").tobytes(), "little")
+        staying = task.profile.staying
+        self.staying = 0 if staying is None else int.from_bytes(staying.astype("<u8").tobytes(), "little")
         self.left = [list(group.clients) for group in task.profile.groups]
         self.subscribers = [group.subscribers for group in task.profile.groups]
         self.covered = {place for place, group in enumerate(task.profile.groups) if group.is_covered}
@@ -67,7 +69,7 @@ class Session:
         return self.profile.input_rate * bits.bit_count() / max(1, self.profile.samples)
 
     def reduces(self, group: int) -> float:
-        others = 0
+        others = self.staying
         for other, bits in enumerate(self.bits):
             if other != group and self.subscribers[other]:
                 others |= bits

@@ -67,7 +67,7 @@ def test_what_clients_want_is_known_at_the_start_and_followed(caplog: pytest.Log
         settings = RabbitmqSettings(port=management.port, every_s=0.1)
         adapter = RabbitmqAdapter(settings, BrokerAddress("127.0.0.1", 1883))
         told: list[list[str]] = []
-        adapter.watch(GatewayId("A"), lambda filters: told.append(list(filters)))
+        adapter.watch(GatewayId("A"), lambda filters, _=0: told.append(list(filters)))
         await adapter.start()
         assert told == [["stocks/#"]]
         assert management.asked == [(PATH, SECRET)]
@@ -91,7 +91,7 @@ def test_what_clients_want_is_known_at_the_start_and_followed(caplog: pytest.Log
 def test_where_nobody_answers_the_gateway_starts_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         adapter = RabbitmqAdapter(RabbitmqSettings(port=1), BrokerAddress("127.0.0.1", 1883))
-        adapter.watch(GatewayId("A"), lambda filters: None)
+        adapter.watch(GatewayId("A"), lambda filters, _=0: None)
         await adapter.start()
         await adapter.stop()
 

@@ -56,6 +56,18 @@ def test_what_was_moved_is_wanted_there_from_then_on() -> None:
     assert ledger.remote.input_rate == 2.0
 
 
+def test_input_does_not_fall_by_what_comes_in_whoever_goes() -> None:
+    task = table_one("input", random.Random(1))
+    staying = np.array([0b010111], dtype=np.uint64)  # all that only `a` wants, and nothing of `d`
+    ledger = Ledger(replace(task, profile=replace(task.profile, staying=staying)))
+    assert list(ledger.reduced) == [0.0, 0.0, 0.0, 0.5]
+    ledger.move(0, 2, 0.0)
+    assert ledger.local.input_rate == task.local.input_rate
+    ledger.move(1, 3, 0.0)
+    ledger.move(2, 4, 0.0)
+    assert ledger.local.input_rate == task.local.input_rate - 0.5  # the one that nobody publishes here
+
+
 def test_input_falls_when_the_last_who_wanted_it_goes() -> None:
     ledger = Ledger(table_one("input", random.Random(1)))
     ledger.move(0, 1, 0.0)

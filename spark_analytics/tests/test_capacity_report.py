@@ -21,9 +21,9 @@ from mqloom.spark_analytics.capacity.balancing import Balancing, Prediction, Und
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.frames import Columns, columns
 from mqloom.spark_analytics.capacity.groups import group_traffic
-from mqloom.spark_analytics.capacity.overlay import Passing
+from mqloom.spark_analytics.capacity.overlay import Candidate, Passing
 from mqloom.spark_analytics.capacity.questions import Questions
-from mqloom.spark_analytics.capacity.redundancy import Redundancy
+from mqloom.spark_analytics.capacity.redundancy import Family, Redundancy
 from mqloom.spark_analytics.capacity.service import ServiceModel
 from mqloom.spark_analytics.capacity.utilisation import imbalance
 from mqloom.spark_analytics.capacity.views import VIEWS, CapacityViews
@@ -104,11 +104,31 @@ def test_a_view_is_made_when_a_query_names_it(spark: SparkSession, telemetry: Ta
 
 
 def test_every_view_has_rows_or_columns_to_show(spark: SparkSession, views: CapacityViews) -> None:
-    may_be_empty = {"forecast", "settings_to_change"}
+    may_be_empty = {"forecast", "settings_to_change", "soft_links_worth_having", "families"}
     for name in VIEWS:
         found = asked(spark, views, f"SELECT * FROM {name} LIMIT 3")
         assert found
         assert name in may_be_empty or len(next(iter(found.values()))), name
+
+
+def test_clusters_families_and_soft_links_worth_having_are_views_too(
+    spark: SparkSession, telemetry: Tables, views: CapacityViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = Family("EAST", "stocks/#", ("stocks/# WHERE a > 1", "stocks/# WHERE b > 2"), 4, 17)
+    more = replace(views.analysis, families=[family], candidates=[Candidate("EAST", "WEST", 5.5, 2)])
+    fresh = CapacityViews(telemetry)
+    monkeypatch.setattr(fresh, "analysis", more)
+    found = asked(spark, fresh, "SELECT head, explode(covered) AS covered, subscriptions FROM families")
+    assert found["covered"].tolist() == list(family.covered)
+    assert found["subscriptions"].tolist() == [17, 17]
+    links = asked(spark, fresh, "SELECT * FROM soft_links_worth_having")
+    assert [values[0] for values in links.values()] == ["EAST", "WEST", 5.5, 2]
+    clusters = views.analysis.clusters
+    assert clusters is not None
+    told = asked(spark, fresh, "SELECT number, best FROM clusters")
+    assert (told["number"].tolist(), told["best"].tolist()) == ([clusters.number], [clusters.best])
+    monkeypatch.setattr(fresh, "analysis", replace(more, clusters=None))
+    assert len(columns(VIEWS["clusters"](fresh))["number"]) == 0
 
 
 def test_while_nobody_has_any_load_nobody_is_uneven(spark: SparkSession) -> None:
@@ -119,13 +139,40 @@ def test_while_nobody_has_any_load_nobody_is_uneven(spark: SparkSession) -> None
     assert [*found["variation"]] == pytest.approx([0.5, 0.5])
 
 
+GROUP = ["gateway", "topics", "where", "at", "window_s", "subscribers", "publications", "payload_bytes", "epoch"]
+STARTS = "gateway string, epoch long, epoch_at double"
+
+
+def told_at_the_end(
+    spark: SparkSession, rows: list[tuple[str, int, int]], starts: dict[str, tuple[int, float]]
+) -> list[tuple[str, int, float]]:
+    """Return broker, subscribers and rate of what (broker, time, subscribers) tells; at 100 an epoch begins."""
+    told = [(broker, "stocks/#", "", at, 1.0, number, 10, 1_000, 1 + at // 100) for broker, at, number in rows]
+    begun = [(broker, *start) for broker, start in starts.items()]
+    found = columns(group_traffic(spark.createDataFrame(told, GROUP), spark.createDataFrame(begun, STARTS)))
+    return [*zip(found["gateway"], found["subscribers"], found["rate"], strict=True)]
+
+
 def test_a_group_is_where_its_subscribers_went_and_where_all_have_left_where_they_were(spark: SparkSession) -> None:
-    names = ["gateway", "topics", "where", "at", "window_s", "subscribers", "publications", "payload_bytes"]
     moved = [("EAST", 1, 5), ("WEST", 1, 2), ("EAST", 2, 0), ("WEST", 2, 7)]
     for rows in (moved, [*moved, ("EAST", 3, 0), ("WEST", 3, 0)]):
-        told = [(broker, "stocks/#", "", at, 1.0, number, 10, 1_000) for broker, at, number in rows]
-        found = columns(group_traffic(spark.createDataFrame(told, names)))
-        assert [*zip(found["gateway"], found["subscribers"], found["rate"], strict=True)] == [("WEST", 7, 10.0)]
+        assert told_at_the_end(spark, rows, {"EAST": (1, 0.0), "WEST": (1, 0.0)}) == [("WEST", 7, 10.0)]
+
+
+def test_a_group_that_a_restarted_gateway_does_not_tell_any_more_is_gone(spark: SparkSession) -> None:
+    moved = [("EAST", 1, 5), ("WEST", 2, 3), ("WEST", 101, 8)]  # EAST was started again, and has no group since
+    begun = {"EAST": (2, 100.0), "WEST": (2, 100.0)}
+    assert told_at_the_end(spark, moved, begun) == [("WEST", 8, 10.0)]
+    later = {"EAST": (2, 300.0), "WEST": (2, 100.0)}  # after all had left: then it is no reason
+    assert sorted(told_at_the_end(spark, moved, later)) == [("EAST", 5, 10.0), ("WEST", 8, 10.0)]
+
+
+def test_of_two_groups_of_a_gateway_only_that_of_its_last_start_counts(spark: SparkSession) -> None:
+    rows = [("EAST", "a/#", 1, 1), ("EAST", "b/#", 1, 1), ("EAST", "b/#", 2, 2)]
+    told = [(broker, topics, "", at, 1.0, 4, 10, 1_000, epoch) for broker, topics, at, epoch in rows]
+    none = spark.createDataFrame([], STARTS)
+    found = columns(group_traffic(spark.createDataFrame(told, GROUP), none))
+    assert found["topics"].tolist() == ["b/#"]
 
 
 def test_percentiles_are_those_of_all_windows(

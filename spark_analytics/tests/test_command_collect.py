@@ -1,3 +1,6 @@
+import errno
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,21 @@ def test_the_line_is_written_over_and_what_is_told_stays(
     told = capsys.readouterr().err
     assert told == "\r" + " " * len(shown) + "\rmqloom collect: something\n"
     writer.close()
+
+
+class Unwritable(io.StringIO):
+    """A file on a disk that is full."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_cannot_be_told_does_not_end_collecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Unwritable())
+    line = ProgressLine(tmp_path)
+    line.write("how it stands")
+    line.tell("the disk is full")
+    line.end(Collector(SpoolWriter(tmp_path)))

@@ -31,19 +31,32 @@ def test_the_yield_of_a_direction_is_told_by_whom_it_leads_to() -> None:
 
 def test_what_passes_through_a_gateway_is_summed_over_its_links() -> None:
     other = replace(LINK, peer="C", received=150, received_unwanted=150)
-    (found,) = passings_of([LINK, other, replace(LINK, kind="candidate")])
+    (found,) = passings_of([LINK, other, replace(LINK, kind="candidate")], {"A": 10.0})
     assert (found.received_s, found.unwanted_s, found.pure_forwards_s) == pytest.approx((20.0, 17.0, 8.0))
     assert found.yields == pytest.approx(0.15)
 
 
+def test_a_link_that_was_there_for_a_tenth_of_the_time_brings_a_tenth_of_its_rate() -> None:
+    now_and_then = replace(LINK, peer="C", kind="soft", seconds=1.0, received=100, received_unwanted=0, pure_forwards=0)
+    (found,) = passings_of([LINK, now_and_then], {"A": 10.0})
+    assert (found.received_s, found.unwanted_s) == pytest.approx((5.0 + 10.0, 2.0))
+
+
 def test_only_candidates_with_gain_of_pairs_without_a_soft_link_are_worth_having() -> None:
     links = [
-        replace(LINK, peer="C", kind="candidate", gain=5.0, distance=2),
+        replace(LINK, peer="C", kind="candidate", gain=5.0, distance=2, last_at=1.0),
         replace(LINK, peer="D", kind="candidate", gain=9.0, distance=3),
         replace(LINK, peer="E", kind="candidate", gain=0.1),
         replace(LINK, peer="D", kind="soft", gain=9.0),
     ]
     assert [(each.gateway, each.peer) for each in candidates_of(links)] == [("A", "C")]
+
+
+def test_a_soft_link_that_was_closed_may_be_worth_having_again() -> None:
+    closed = replace(LINK, peer="D", kind="soft", gain=9.0, last_at=100.0)
+    thought_of = replace(LINK, peer="D", kind="candidate", gain=9.0, last_at=200.0)
+    assert [(each.gateway, each.peer) for each in candidates_of([closed, thought_of])] == [("A", "D")]
+    assert candidates_of([replace(closed, last_at=300.0), thought_of]) == []
 
 
 def test_load_should_be_even_among_edges_and_whoever_has_clients() -> None:

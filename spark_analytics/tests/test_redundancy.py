@@ -89,7 +89,7 @@ def test_the_number_of_clusters_is_made_of_what_links_and_brokers_saw() -> None:
 
     # Ten a second are published at A, all go to B, and half of them on from B to C.
     links = [link("B", "A", 1_000, 0), link("C", "B", 500, 250)]
-    found = clusters_of(3, 100.0, {"A": 10.0, "B": 10.0, "C": 5.0}, links, 600)
+    found = clusters_of(100.0, {"A": 10.0, "B": 10.0, "C": 5.0}, links, {}, 600)
     assert found is not None
     assert found.publications == pytest.approx(1_000)
     assert found.matching == pytest.approx(12.5 / 20)
@@ -98,5 +98,14 @@ def test_the_number_of_clusters_is_made_of_what_links_and_brokers_saw() -> None:
 
 
 def test_a_single_broker_or_silence_has_no_clusters() -> None:
-    assert clusters_of(1, 100.0, {"A": 5.0}, [], 10) is None
-    assert clusters_of(3, 100.0, {"A": 0.0}, [], 10) is None
+    assert clusters_of(100.0, {"A": 5.0}, [], {}, 10) is None
+    assert clusters_of(100.0, {"A": 0.0, "B": 0.0, "C": 0.0}, [], {}, 10) is None
+
+
+def test_what_came_over_a_link_now_and_then_counts_for_the_whole_time() -> None:
+    # Ten a second are published at A; for a tenth of the time they go to B, over a soft link.
+    link = LinkTraffic("B", "A", "soft", 10.0, 0, 0, 0, 100, 0, 0.0, 1, 1.0)
+    found = clusters_of(100.0, {"A": 10.0, "B": 3.0}, [link], {"A": 100.0, "B": 100.0}, 600)
+    assert found is not None
+    assert found.publications == pytest.approx(100.0 * (10.0 + 3.0 - 1.0))
+    assert found.matching == pytest.approx(1.0 / 12.0)

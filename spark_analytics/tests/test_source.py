@@ -20,6 +20,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
@@ -37,7 +38,9 @@ from mqloom.core.telemetry import (
     encode_record,
 )
 from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.planted_spool import write_spool
 from mqloom.lab.ports import free_port
+from mqloom.spark_analytics.archive import archive
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.java import JavaError, find_java
 from mqloom.spark_analytics.ranges import RangeError
@@ -307,6 +310,21 @@ def test_an_archive_of_an_older_version_has_defaults_for_later_columns(spark: Sp
         assert {tuple(row) for row in found["link"].select("gateway", "distance").collect()} == {("north", 1)}
         assert found["link"].count() == len([row for row in rows if row[4] == "link"])
         assert found["load"].count() == 0
+
+
+def test_gateways_of_an_archive_have_the_names_that_they_have(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["north", "k\u00f6ln", "m\u00fcnchen/s\u00fcd", "\u6771\u4eac", "50%C3%B6", "a=b.c"]
+    write_spool(tmp_path / "spool", {GatewayId(name): [record(0), record(1)] for name in names})
+    archive(tmp_path / "spool", tmp_path / "archive", lambda share, text: None)
+    with tables(spark, parquet=tmp_path / "archive") as found:
+        assert sorted(row["gateway"] for row in found["load"].collect()) == sorted(names)
+        assert found["link"].where(sql.col("gateway") == "k\u00f6ln").count() == 1
+    unescaped = tmp_path / "other" / "load" / "day=2023-11-14" / "gateway=k\u00f6ln"  # as Hive writes it
+    unescaped.mkdir(parents=True)
+    [part] = (tmp_path / "archive" / "load").glob("*/gateway=north/*.parquet")
+    shutil.copy(part, unescaped)
+    with tables(spark, parquet=tmp_path / "other") as found:
+        assert [row["gateway"] for row in found["load"].collect()] == ["k\u00f6ln"]
 
 
 def test_the_command_answers_sql(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,24 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mqloom.spark_analytics.spool import SpoolWriter
 
 JAVA = "SELECT java_method('java.lang.ProcessHandle', 'current') AS java;\n"
 
 
-# Waited for its first answer without end once, beside the tests of two other processes; why is not known.
-@pytest.mark.full
 def test_that_java_has_ended_is_told_in_a_line_and_a_query_leaves_nothing_where_it_was_asked(tmp_path: Path) -> None:
     SpoolWriter(tmp_path / "spool").ensure()
     asked = tmp_path / "asked"
     asked.mkdir()
     words = ["spark", "sql", "--spool", str(tmp_path / "spool"), "--format", "csv"]
     program = "import sys; from mqloom.core.command import main; sys.exit(main())"
-    # As from a shell of its own: neither what a session in this process has left in the environment, nor a pipe that
-    # fills up while nobody reads it.
-    environment = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    # As from a shell of its own: neither what a session in this process has left in the environment, nor a setting
+    # that hides an answer which waits in a buffer, nor a pipe that fills up while nobody reads it.
+    environment = {
+        name: value for name, value in os.environ.items() if "SPARK" not in name and name != "PYTHONUNBUFFERED"
+    }
     errors = tmp_path / "errors"
     with (
         errors.open("w") as stderr,

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -250,6 +251,70 @@ def test_nothing_is_written_behind_what_a_full_disk_has_cut_short(tmp_path: Path
     writer.append(1, b"after")
     writer.commit()
     assert held(tmp_path) == [(1, b"before"), (1, b"after")]
+
+
+class Disk:
+    """A disk that others have filled: it takes something only while segments take less than so many bytes."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.bytes_max = folder, 1_000_000
+        self._fdatasync = os.fdatasync
+        monkeypatch.setattr(os, "fdatasync", self.fdatasync)
+
+    def fdatasync(self, file: int) -> None:
+        if sum(path.stat().st_size for path in self.folder.iterdir() if path.suffix != ".new") > self.bytes_max:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._fdatasync(file)
+
+
+def with_segments(folder: Path, number: int) -> SpoolWriter:
+    writer = SpoolWriter(folder, segment_bytes=10)
+    for _ in range(number):
+        writer.append(100, b"x" * 1_000)
+        writer.commit()
+    return writer
+
+
+def test_a_full_disk_has_room_again_when_the_oldest_is_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, writer = Disk(tmp_path, monkeypatch), with_segments(tmp_path, 5)
+    disk.bytes_max = 4_000
+    writer.append(100, b"lost")
+    with pytest.raises(SpoolError, match="No space left on device"):
+        writer.commit()
+    writer.recover()
+    assert writer.drop_before(200) == 200
+    assert SpoolReader(tmp_path).bounds() == (200, 500)
+    writer.append(100, b"later")
+    writer.commit()
+    assert [data[:5] for _, data in held(tmp_path)] == [b"xxxxx"] * 3 + [b"later"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", *[".segment"] * 4]
+    with pytest.raises(SpoolError, match="positions 0 to 200 are gone"):
+        list(SpoolReader(tmp_path).frames(0, 600))
+
+
+def test_room_that_others_take_at_once_leaves_a_spool_that_knows_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, writer = Disk(tmp_path, monkeypatch), with_segments(tmp_path, 5)
+    disk.bytes_max = 0
+    parts = SpoolReader(tmp_path).parts(0, 500)
+    assert isinstance(next(parts), Frame)
+    for _ in range(2):
+        with pytest.raises(SpoolError, match="segments stay that should have gone"):
+            writer.drop_before(200)
+    gone = next(parts)  # by whoever was reading it, too
+    assert isinstance(gone, Gap)
+    assert (gone.begin, gone.end, gone.is_gone) == (100, 200, True)
+    writer.close()
+    again = SpoolWriter(tmp_path, segment_bytes=10)  # as after a crash
+    first, *others = SpoolReader(tmp_path).parts(0, 500)
+    assert isinstance(first, Gap)
+    assert (first.begin, first.end, first.is_gone) == (0, 200, True)
+    assert [part[0] for part in others] == [200, 300, 400]
+    disk.bytes_max = 1_000_000
+    assert again.drop_before(200) == 200
+    assert SpoolReader(tmp_path).bounds() == (200, 500)
+    assert not list(tmp_path.glob("*.dropped"))
 
 
 def test_every_spool_has_an_id_of_its_own_and_keeps_it(tmp_path: Path) -> None:

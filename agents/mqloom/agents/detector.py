@@ -8,12 +8,16 @@ Between the two thresholds a broker is N/A and still runs step 2: else it would 
 By the same reason "overloaded" means of others what it means of ourselves, over the higher threshold, and not N/A: two
 brokers that are N/A would wait for each other.
 
+A full memory makes a broker N/A too. But beyond the paper, whose memory is that of subscribers alone, it starts a
+session or asks for help only if they take enough of it that giving them away would help; and nobody waits for it in
+step 2.
+
 Clusters do the same with the means of their edges, with higher triggers, and when their edges ask for it.
 """
 
 import random
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from mqloom.agents.averages import Average
@@ -31,6 +35,9 @@ nobody to move would keep all others from balancing for ever. After these, step 
 
 REQUEST_DETECTIONS: Final = 2
 """A request for global balancing counts for as many detection intervals, times the limit of requests."""
+
+REQUESTS_REMEMBERED_MAX: Final = 100
+"""Requests by whose number a copy that comes late is told."""
 
 
 class Action(NamedTuple):
@@ -102,11 +109,14 @@ class Detector:
         if load.utilisation > self._settings.overload_high:
             self._standing.weigh(True)
 
-    def watched(self, edges: Sequence[Pie], now: float) -> None:
-        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7)."""
+    def watched(self, edges: Sequence[Pie], now: float, silent: Collection[GatewayId] = ()) -> None:
+        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7).
+
+        For those of which a keep-alive is missing, `silent`, step 2 does not wait.
+        """
         low, high = self._settings.overload_low, self._settings.overload_high
         self._standing.weigh(any(edge.state is OVERLOADED or edge.load.utilisation > low for edge in edges))
-        self._edge_overloaded = any(edge.load.utilisation > high for edge in edges)
+        self._edge_overloaded = any(_pressure(edge.load) > high for edge in edges if edge.broker not in silent)
         self._standing.advance(now)
 
     def advance(self, now: float) -> None:
@@ -129,10 +139,20 @@ class Detector:
             self._counts_from = now + self._settings.window_s
             self._detect_at = max(self._detect_at, self._counts_from + self._settings.window_s)
 
-    def detect(self, load: Load, others: Sequence[Pie], now: float, *, requested: bool = False) -> Detection:
+    def detect(
+        self,
+        load: Load,
+        others: Sequence[Pie],
+        now: float,
+        *,
+        requested: bool = False,
+        can_free_memory: bool = True,
+        silent: Collection[GatewayId] = (),
+    ) -> Detection:
         """Run the detection for the mean load since the last run; `others` are those whom we see, without ourselves.
 
-        `requested`: edges of this cluster have asked for it (a head).
+        `requested`: edges of this cluster have asked for it (a head). `can_free_memory`: if subscribers went, a full
+        memory would have room. `silent`: of these a keep-alive is missing, so step 2 does not wait for them.
         """
         self._schedule(now)
         self._average.take()
@@ -142,9 +162,11 @@ class Detector:
         if self.state is BUSY:
             return Detection((), False, "in a session")
         available = [pie for pie in others if pie.state is OK]
-        overloaded = overloaded_resources(load, self._settings.overload_high)
+        low, high = self._settings.overload_low, self._settings.overload_high
+        overloaded = [each for each in overloaded_resources(load, high) if each.name != "memory" or can_free_memory]
+        is_helped = self.state is OVERLOADED and (can_free_memory or _pressure(load) > low)
         # 3.3.3: an N/A edge with nobody to balance with, because none is OK, asks its head for help.
-        is_alone = self._level == "local" and not available and (self.state is OVERLOADED or bool(overloaded))
+        is_alone = self._level == "local" and not available and (is_helped or bool(overloaded))
         if overloaded:
             self._yields = 0
             actions = overload_actions(overloaded, available)
@@ -157,7 +179,7 @@ class Detector:
             return Detection(actions, False, f"edges ask for it; {_seen(actions, others)}")
         if self.state is STABILIZING:
             return Detection((), is_alone, "load has not settled since the last session")
-        if waits_for := self._has_priority(others):
+        if waits_for := self._has_priority([pie for pie in others if pie.broker not in silent]):
             return Detection((), is_alone, waits_for)
         differences = self._differences(load, available)
         self._lasting.note(differences)
@@ -179,7 +201,7 @@ class Detector:
 
     def _has_priority(self, others: Sequence[Pie]) -> str:
         """Return who is overloaded and comes first, or nothing: step 2 is only run when nobody is."""
-        first = next((pie.broker for pie in others if pie.load.utilisation > self._settings.overload_high), None)
+        first = next((pie.broker for pie in others if _pressure(pie.load) > self._settings.overload_high), None)
         if (first is None and not self._edge_overloaded) or self._yields >= YIELDS_MAX:
             self._yields = 0
             return ""
@@ -192,6 +214,11 @@ class Detector:
     def _schedule(self, now: float) -> None:
         # 3.3.3: not a fixed interval, or the order in which brokers come would be fixed too.
         self._detect_at = now + self._randomness.uniform(*self._settings.detect_s(self._level))
+
+
+def _pressure(load: Load) -> float:
+    """Return how full the resources are that moving subscribers is sure to relieve: all but memory."""
+    return max(load.input_ratio, load.output_ratio, load.cpu_ratio)
 
 
 class Resource(NamedTuple):
@@ -250,9 +277,13 @@ class GlobalRequests:
         self._keep_s = REQUEST_DETECTIONS * settings.local_detect_max_s * settings.global_requests
         self._apart_s = settings.local_detect_min_s / 2
         self._requests: deque[tuple[GatewayId, float]] = deque(maxlen=settings.global_requests)
+        self._remembered: deque[tuple[GatewayId, int]] = deque(maxlen=REQUESTS_REMEMBERED_MAX)
 
-    def asked(self, edge: GatewayId, now: float) -> bool:
-        """Count a request; tell whether there are enough. One that came twice counts once."""
+    def asked(self, edge: GatewayId, number: int, now: float) -> bool:
+        """Count a request; tell whether there are enough. One that came twice counts once, and two of one need do."""
+        if (edge, number) in self._remembered:
+            return False
+        self._remembered.append((edge, number))
         while self._requests and now - self._requests[0][1] > self._keep_s:
             self._requests.popleft()
         if not any(by == edge and now - at < self._apart_s for by, at in self._requests):
@@ -260,5 +291,5 @@ class GlobalRequests:
         return len(self._requests) >= self._limit
 
     def clear(self) -> None:
-        """Begin to count anew: a session was started."""
+        """Begin to count anew: a session was started, or has ended."""
         self._requests.clear()

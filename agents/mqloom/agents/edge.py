@@ -133,7 +133,7 @@ class Edge:
     def next_at(self) -> float:
         """When to call `turn` at the latest."""
         times = [self._exchange.next_at, self._mediator.deadline]
-        if self._mediator.is_free:
+        if self._may_detect:
             times.append(self._detector.next_at)
         return min(at for at in times if at is not None)
 
@@ -204,7 +204,7 @@ class Edge:
     def turn(self, now: float) -> list[AgentEffect]:
         """Do what is due."""
         effects = self._tell(self._mediator.wake(now), now)
-        if self._mediator.session is not None:
+        if self._mediator.session is not None and not self._mediator.is_lent:
             self._detector.began(now, now + BUSY_S)
         elif self._detector.state is BUSY:  # cannot be, but BUSY for nothing would be worse than wrong
             self._detector.ended(now, changed=False)
@@ -212,11 +212,15 @@ class Edge:
         if self._is_far and self._mediator.deadline is None:
             self._is_far = False
         effects += self._compared(self._aftermath.settle(self._detector.state))
-        if self._mediator.is_free and self._detector.is_due(now):
+        if self._may_detect and self._detector.is_due(now):
             effects += self._detect(now)
         return [*effects, *self._exchange.turn(self._detector.state, now)]
 
     # detection (3.3.3).
+
+    @property
+    def _may_detect(self) -> bool:
+        return self._mediator.is_free or self._mediator.is_lent
 
     def _detect(self, now: float) -> list[AgentEffect]:
         load = self._detector.average or self._own.since_change
@@ -225,15 +229,17 @@ class Edge:
             # Nothing was measured yet, or since clients have moved: the detector is told to look again later.
             self._detector.detect(IDLE, (), now)
             return []
-        detection = self._detector.detect(load, others, now)
+        silent = self._exchange.silent(now)
+        detection = self._detector.detect(load, others, now, can_free_memory=self._own.can_free_memory, silent=silent)
         effects: list[AgentEffect] = []
         actions = self._worthwhile(detection.actions, now)
         if actions and not self._movable(now):
             return [*effects, *self._has_nobody_to_move(actions, now)]
         is_helpless = not actions and any(action.is_overload for action in detection.actions)
         if detection.asks_globally or is_helpless:
-            effects += self._ask_for_help()
+            effects += self._ask_for_help(now)
         if actions:
+            effects += self._tell(self._mediator.take_back(now), now)
             self._trying = self._decide(detection, actions, load, others, now)
             effects += self._tell(self._mediator.ask([_candidate(action) for action in actions], now), now)
         return effects
@@ -285,8 +291,9 @@ class Edge:
         )
         return self._decisions.add(decision)
 
-    def _ask_for_help(self) -> list[AgentEffect]:
-        message = Help(cluster=self._peer.cluster)
+    def _ask_for_help(self, now: float) -> list[AgentEffect]:
+        # The time makes it another number after a restart; nothing is read out of it.
+        message = Help(cluster=self._peer.cluster, number=int(now * 1_000))
         return [PublishControl(encode(message), self._peer.local_hops, subject_in(message))]
 
     # sessions (3.4.1).
@@ -302,7 +309,7 @@ class Edge:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
         if self._view.is_draining():  # who came would be sent on at once, and an empty broker looks the best of all
             return Offer(state, "it is being drained, and takes nobody")
-        estimate = self._own.estimate()
+        estimate = self._own.estimate(is_taking=True)
         if estimate is None:
             return Offer(state, "it has not measured its load yet")
         covering = self._view.covering_set() if state is BalanceState.OK else ()
@@ -365,7 +372,7 @@ class Edge:
         decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
         effects: list[AgentEffect] = [AgentLog("info", decision.summary())]
         if decision.is_overload:  # 3.3.3: nobody of the cluster is OK, as it turned out
-            effects += self._ask_for_help()
+            effects += self._ask_for_help(now)
         return effects
 
     def _agreed(self, agreed: Agreed, now: float) -> list[AgentEffect]:
@@ -375,7 +382,7 @@ class Edge:
         decision.session, decision.partner, decision.metric = agreed.session, candidate.partner, candidate.metric
         decision.is_overload, decision.covering_left_out = candidate.is_overload, agreed.left_out
         decision.answers[candidate.partner, candidate.metric] = "agreed"
-        self._begin(decision, now)
+        self._begin(now)
         kind = self._view.offload(self._settings.offload_kind(candidate.metric))
         assert kind is not None, "nobody is asked for what no plugin offers"
         self._current = decision
@@ -394,14 +401,16 @@ class Edge:
             session=accepted.session,
             partner=accepted.partner,
             metric=accepted.metric,
-            is_advice=self._is_advice,
+            is_overload=accepted.is_overload,
+            is_advice=accepted.is_advice,
             own=self._own.last,
         )
         self._were_here = frozenset(self._view.wishes())
         self._current = self._decisions.add(decision)
-        self._begin(decision, now)
+        if not self._mediator.is_lent:
+            self._begin(now)
 
-    def _begin(self, decision: Decision, now: float) -> None:
+    def _begin(self, now: float) -> None:
         self._aftermath.drop()
         self._is_far = self._is_far or self._exchange.is_hearing
         self._detector.began(now, now + BUSY_S)
@@ -411,7 +420,8 @@ class Edge:
         assert decision is not None
         decision.over(over, now)
         changed = over.moved != 0
-        self._detector.ended(now, changed)
+        if over.is_offloading or not decision.is_advice or self._is_advice:  # else it has not taken us up
+            self._detector.ended(now, changed)
         if not over.is_offloading:
             # Who was not here before has come, also if nobody could say who it is.
             came = [client for client in self._view.wishes() if client not in self._were_here] if changed else []

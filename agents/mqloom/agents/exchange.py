@@ -62,6 +62,10 @@ class LocalExchange:
         found = [pie for pie in self._board.fresh(now) if pie.cluster in clusters and pie.broker != gateway]
         return [pie for pie in found if self._adaptive.hears(pie)]
 
+    def silent(self, now: float) -> frozenset[GatewayId]:
+        """Return of whom a keep-alive is missing."""
+        return self._board.silent(now)
+
     def sampled(self, load: Load) -> None:
         """A window of the meters has ended."""
         self._load = load

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from mqloom.agents.decisions import Decision
 from mqloom.agents.mediation import SessionId, covering_of
+from mqloom.agents.own_memory import with_memory
 from mqloom.agents.press import calibrated, profile_of
 from mqloom.agents.sessions import Agreed
 from mqloom.agents.settings import BalanceSettings
@@ -166,7 +167,7 @@ class Giving:
             metric=self._candidate.metric,
             profile=profile,
             local=ready.estimate,
-            remote=informed(self._remote, ready.estimate),
+            remote=with_memory(informed(self._remote, ready.estimate), ready.estimate),
             is_overloaded=self._candidate.is_overload,
             bounds=bounds,
             randomness=ready.randomness,

@@ -178,7 +178,7 @@ class Head:
                 self._publisher.asked(message)
                 effects += self._hand_on(message)
             case Help():
-                if message.cluster == self._peer.cluster and self._requests.asked(origin, now):
+                if message.cluster == self._peer.cluster and self._requests.asked(origin, message.number, now):
                     self._is_requested = True
             case Hear() | Settled():
                 pass  # for edges
@@ -212,10 +212,10 @@ class Head:
         edges = self._peer.edges(self._edges.fresh(now))
         self._has_edges = bool(edges)
         effects += self._relay(edges, now)
-        self._detector.watched(edges, now)
+        self._detector.watched(edges, now, self._edges.silent(now))
         if self._mediator.session is not None:
             effects += self._look_after(now)
-        if self._mediator.session is not None:
+        if self._mediator.session is not None and not self._mediator.is_lent:
             self._detector.began(now, now + BUSY_S)
         elif self._detector.state is BUSY:
             self._detector.ended(now, changed=False)
@@ -279,11 +279,15 @@ class Head:
     def _detect(self, edges: list[Pie], now: float) -> list[AgentEffect]:
         others = self._clusters.fresh(now)
         load = mean_load([edge.load for edge in edges]) if edges else None
-        requested, self._is_requested = self._is_requested, False
+        # 3.3.3: who asks is N/A. If nobody is any more, there is nothing to begin a session for.
+        requested = self._is_requested and self._detector.state is BalanceState.OVERLOADED
+        self._is_requested = False
         if load is None:
             self._detector.detect(IDLE, (), now)  # only to look again later
             return []
-        detection = self._detector.detect(load, others, now, requested=requested)
+        # Whether moving subscribers would free any memory only edges know: they ask, if nobody here has room.
+        silent = self._clusters.silent(now)
+        detection = self._detector.detect(load, others, now, requested=requested, can_free_memory=False, silent=silent)
         for broker in [broker for broker, until in self._resting.items() if until <= now]:
             del self._resting[broker]
         best: dict[GatewayId, Action] = {}
@@ -293,19 +297,20 @@ class Head:
         if not best:
             return []
         self._requests.clear()
+        actions = list(best.values())
         decision = Decision(
             level="global",
             is_offloading=True,
             began_at=now,
-            is_overload=requested,
+            is_overload=actions[0].is_overload,
             is_advice=self._is_advice,
             why=detection.text,
             own=load,
             seen=tuple(others[:SHOWN_MAX]),
-            actions=tuple(best.values())[:SHOWN_MAX],
+            actions=tuple(actions[:SHOWN_MAX]),
         )
         self._trying = self._decisions.add(decision)
-        candidates = [Candidate(action.partner, action.metric, action.is_overload) for action in best.values()]
+        candidates = [Candidate(action.partner, action.metric, action.is_overload) for action in actions]
         return self._tell(self._mediator.ask(candidates, now), now)
 
     # Sessions (3.4.1).
@@ -356,6 +361,7 @@ class Head:
         assert decision is not None
         candidate = agreed.candidate
         decision.session, decision.partner, decision.metric = agreed.session, candidate.partner, candidate.metric
+        decision.is_overload = candidate.is_overload
         decision.answers[candidate.partner, candidate.metric] = "agreed"
         self._current = decision
         self._mediator.extend(now + self._session_s + HEAR_S)
@@ -371,10 +377,11 @@ class Head:
             session=accepted.session,
             partner=accepted.partner,
             metric=accepted.metric,
-            is_advice=self._is_advice,
+            is_overload=accepted.is_overload,
+            is_advice=accepted.is_advice,
         )
         self._current = self._decisions.add(decision)
-        return [] if self._is_advice else self._begin(accepted.cluster or str(accepted.partner), now)
+        return [] if accepted.is_advice else self._begin(accepted.cluster or str(accepted.partner), now)
 
     @property
     def _session_s(self) -> float:
@@ -423,6 +430,9 @@ class Head:
             effects += self._hear(now, lease_s=0.0)
             self._edges.keep_clusters(self._peer.clusters)
         self._current, self._other = None, ""
+        # What edges have asked for meanwhile was before this session had its effect; who still needs it asks again.
+        self._is_requested = False
+        self._requests.clear()
         if over.is_offloading and over.how != "done":
             self._resting[over.partner] = now + REST_DETECTIONS * self._settings.global_detect_max_s
         self._detector.ended(now, changed=over.how == "done")

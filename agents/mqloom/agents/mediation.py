@@ -117,7 +117,10 @@ class Kept(Struct, frozen=True, tag="kept", kw_only=True):
 
 
 class Done(Struct, frozen=True, tag="done", kw_only=True):
-    """The session is over; so many have come to you (3.4.2: which the paper's accepting broker tells)."""
+    """The session is over; so many have come to you (3.4.2: which the paper's accepting broker tells).
+
+    UNKNOWN: nobody has come yet for all that is known, but clients are under way.
+    """
 
     session: Name
     moved: Annotated[int, Meta(ge=UNKNOWN)]
@@ -150,6 +153,8 @@ class Help(Struct, frozen=True, tag="help", kw_only=True):
     """An edge that is N/A finds nobody in its cluster: a global load balancing request (3.3.3)."""
 
     cluster: ClusterName
+    number: Annotated[int, Meta(ge=0)]
+    """Another one for each request of an edge: by it a copy is told."""
 
 
 class Hear(Struct, frozen=True, tag="hear", kw_only=True):

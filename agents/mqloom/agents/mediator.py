@@ -13,6 +13,8 @@ Messages are lost, doubled, late and in any order, and brokers die in any state.
   LEASE_S seconds frees itself. An offloading broker whose clients are under way waits for these first: their move
   ends by itself, in bounded time.
 - An accepted session of which the offloading broker knows nothing (any more) is sent its farewell again, or a Cancel.
+- Who moves clients, and has accepted a session of one that only says what it would do, is not taken up by it: it ends
+  that for any other request, and before it asks for itself.
 - Whatever is in session has a deadline besides, given by the offloading broker to itself; the accepting one has
   SESSION_S_MAX.
 
@@ -92,6 +94,7 @@ class _Session:
     keep_at: float
     deadline: float
     replies: list[Reply] = field(default_factory=list)
+    is_lent: bool = False
 
 
 class Mediator:
@@ -116,6 +119,11 @@ class Mediator:
     def is_free(self) -> bool:
         """Whether nobody is asked, and there is no session."""
         return self.stage is Stage.FREE
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether our session is one that nobody will be moved in, though we would: whatever else comes goes before."""
+        return self._session is not None and self._session.is_lent
 
     @property
     def session(self) -> SessionId | None:
@@ -152,6 +160,10 @@ class Mediator:
         self._step("asked")
         return self._ask_next(list(candidates), now)
 
+    def take_back(self, now: float) -> list[News]:
+        """End a session in which nobody will be moved, for one in which somebody will; the other hears by its Keep."""
+        return self.abandon("another session comes first, which moves clients", now) if self.is_lent else []
+
     def moving(self, deadline: float, now: float) -> list[News]:
         """Clients are under way now; by the deadline the session is over."""
         self._step("moving")
@@ -171,9 +183,11 @@ class Mediator:
         assert self._session is not None
         assert self.is_offloading
         session = self._session.session
+        # If all who go are under way it is not true that nobody has moved: both brokers have to stabilise.
+        number = UNKNOWN if under_way and not moved else len(moved)
         named = (*moved, *under_way)[:CAME_MAX]
-        farewell = Done(session=session, moved=len(moved), stayed=stayed, clients=named)
-        return self._end("done", farewell, now, moved=len(moved), clients=moved)
+        farewell = Done(session=session, moved=number, stayed=stayed, clients=named)
+        return self._end("done", farewell, now, moved=number, clients=moved)
 
     def cancel(self, reason: str, now: float, how: How = "cancelled") -> list[News]:
         """End our session: nobody has moved."""
@@ -313,11 +327,12 @@ class Mediator:
         if self._farewells.past(request.session) is not None:
             self.messages_stale += 1
             return [self._say_no(request, sender, BalanceState.OK, "this session is over")]
-        if not self.is_free:
+        if not self.is_free and (request.is_advice or not self.is_lent):
             return [self._say_no(request, sender, BalanceState.BUSY, "")]
         offered = offer(request.is_advice)
         if offered.refusal or offered.state is not BalanceState.OK:
             return [self._say_no(request, sender, offered.state, offered.refusal)]
+        before = self.take_back(now)
         self._step("accepted")
         parts, left_out = parts_of(offered.covering)
         replies = [
@@ -333,9 +348,12 @@ class Mediator:
             )
             for number, part in enumerate(parts)
         ]
-        self._session = _Session(request.session, sender, now, now, now + SESSION_S_MAX, replies)
+        is_lent = request.is_advice and not self._is_advice
+        self._session = _Session(request.session, sender, now, now, now + SESSION_S_MAX, replies, is_lent)
+        kind = request.cluster, request.is_advice, request.is_overload
         return [
-            Accepted(request.session, sender, request.metric, request.cluster),
+            *before,
+            Accepted(request.session, sender, request.metric, *kind),
             *(Send(sender, reply) for reply in replies),
         ]
 

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from mqloom.agents.averages import mean_load
+from mqloom.agents.own_memory import OwnMemory
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.estimators import (
     LEARNT_FROM_MIN,
@@ -35,6 +36,7 @@ class OwnLoad:
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
         self._delays = DelayBuckets()  # by subscriptions (4.2)
         self._delays_of_deliveries = DelayBuckets()
+        self._memory = OwnMemory()
         self._taught: BrokerEstimate | None = None
         self._subscriptions = 0
         self._counts_from: float | None = None
@@ -47,6 +49,7 @@ class OwnLoad:
         if self._counts_from is None or now >= self._counts_from:
             self._recent.append(load)
         self._learn(load)
+        self._memory.sampled(load)
 
     def changed(self, now: float) -> None:
         """Clients have come or gone: what was measured is no longer so, nor what a window has of before and after."""
@@ -58,8 +61,11 @@ class OwnLoad:
         """What was measured last, unless clients have come or gone in that window or after it."""
         return self._recent[-1] if self._recent else None
 
-    def estimate(self) -> BrokerEstimate | None:
-        """Return what we tell of ourselves in a session, and predict from; None: nothing was measured yet."""
+    def estimate(self, *, is_taking: bool = False) -> BrokerEstimate | None:
+        """Return what we tell of ourselves in a session, and predict from; None: nothing was measured yet.
+
+        `is_taking`: for a session in which clients come here.
+        """
         recent = self._since_jump()
         load = mean_load(recent) if recent else self.last
         if load is None:
@@ -71,7 +77,8 @@ class OwnLoad:
         # A real gateway does other things beside, PRESS among them, when it is asked: one window of these is a spike.
         usual = fmean if load.deliveries_s is None else median
         delay_s = usual(delays) if delays else model.at(load.work)
-        own = estimate_of(replace(load, delay_s=delay_s), model, is_slope_known=learnt.is_slope_known)
+        memory_each = self._memory.each(load, is_taking=is_taking)
+        own = estimate_of(replace(load, delay_s=delay_s), model, memory_each, is_slope_known=learnt.is_slope_known)
         if self._taught is None or own.is_slope_known:
             return own
         return dataclasses.replace(informed(own, self._taught), is_slope_known=True)
@@ -84,6 +91,12 @@ class OwnLoad:
         """
         if other is not None and other.deliveries_s is not None and other.is_slope_known:
             self._taught = other
+
+    @property
+    def can_free_memory(self) -> bool:
+        """Whether subscriptions take enough of our memory that without them it would not be too full."""
+        estimate = self.estimate()
+        return estimate is not None and estimate.memory_beside < self._settings.overload_low
 
     @property
     def lesson(self) -> BrokerEstimate | None:

@@ -39,6 +39,10 @@ KEEP_ALIVE_PERIODS: Final = 10
 FRESH_PERIODS: Final = 25
 """What was said longer ago does not count: two keep-alives were lost, or the broker is gone."""
 
+SILENT_PERIODS: Final = KEEP_ALIVE_PERIODS + 2
+"""Who has said nothing for so long should have: it may be gone, and nobody waits for it any more. A broker looks once
+in a period whether it has something to say, so its keep-alive may be up to a period late."""
+
 ANSWER_PERIODS: Final = 0.1
 """Asked to say it again, a broker does so at once, but not twice in this share of a period."""
 
@@ -141,6 +145,8 @@ class PiePublisher:
         self._last: Pie | None = None
         self._last_at = 0.0
         self._looked_at = 0.0
+        self._overload_told_at = 0.0
+        """When everybody was told last that we are overloaded, or are no more."""
         self._asked = False
 
     @property
@@ -188,7 +194,10 @@ class PiePublisher:
             pairs = zip(figures_of(load), held, strict=True)
             low_input, low_delay, low_output = (min(pair) for pair in pairs)
             least = (low_input, low_delay, low_output)
-        keep_alive = before is None or now - self._last_at >= self._period_s * KEEP_ALIVE_PERIODS
+        lasts = overloaded and (before is None or self._asked or self._must_tell_overload(now))
+        is_news = lasts or overloaded != was_overloaded
+        if is_news:
+            self._overload_told_at = now
         self._last = Pie(
             level=self._level,
             broker=self._broker,
@@ -201,10 +210,14 @@ class PiePublisher:
             and self.cluster == before.cluster
             and state in ENGAGED
             and before.state in ENGAGED,
-            is_news_of_overload=overloaded != was_overloaded or (overloaded and (keep_alive or self._asked)),
+            is_news_of_overload=is_news,
         )
         self._last_at, self._asked = now, False
         return self._last
+
+    def _must_tell_overload(self, now: float) -> bool:
+        """Tell whether those who hear nothing else of us have to hear that overload lasts, and that we are alive."""
+        return now - self._overload_told_at >= self._period_s * KEEP_ALIVE_PERIODS
 
     def _is_due(self, load: Load, state: BalanceState, balanced: tuple[GatewayId, ...] | None, now: float) -> bool:
         last, age_s = self._last, now - self._last_at
@@ -224,6 +237,8 @@ class PiePublisher:
             return True
         if load.utilisation <= high < last.load.utilisation:
             return True
+        if load.utilisation > high and self._must_tell_overload(now):
+            return True
         return any(self._has_changed(metric, load, last.load) for metric in METRICS)
 
     def _has_changed(self, metric: Metric, load: Load, before: Load) -> bool:
@@ -239,6 +254,7 @@ class PieBoard:
     def __init__(self, level: Level, settings: BalanceSettings) -> None:
         self._level = level
         self._fresh_s = settings.pie_s(level) * FRESH_PERIODS
+        self._silent_s = settings.pie_s(level) * SILENT_PERIODS
         self._pies: dict[GatewayId, tuple[Pie, float]] = {}  # unheard of for longest first
 
     def take(self, pie: Pie, now: float) -> bool:
@@ -260,6 +276,10 @@ class PieBoard:
         for broker in [broker for broker, (_, at) in self._pies.items() if now - at > self._fresh_s]:
             del self._pies[broker]
         return [self._pies[broker][0] for broker in sorted(self._pies)]
+
+    def silent(self, now: float) -> frozenset[GatewayId]:
+        """Return of whom a keep-alive is missing: what they said still counts, but they may be gone."""
+        return frozenset(broker for broker, (_, at) in self._pies.items() if now - at > self._silent_s)
 
     @property
     def known(self) -> list[Pie]:

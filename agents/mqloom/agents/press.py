@@ -48,6 +48,7 @@ def profile_of(
     """
     members = _members(wishes)
     matched, accepting = _match(samples, members, wishes)
+    staying = np.array([[sample.comes_anyway for sample in samples]], dtype=np.bool_)
     maximal, below = _order(list(members))
     index = _index_of(covering)
     places = {client: place for place, client in enumerate(movable)}
@@ -65,7 +66,8 @@ def profile_of(
             members.items(), _bytes_each(matched, samples), maximal, below, strict=True
         )
     ]
-    return Profile(groups, pack(matched), pack(accepting[np.newaxis, :])[0], len(samples), input_rate)
+    rows = pack(matched), pack(accepting[np.newaxis, :])[0]
+    return Profile(groups, *rows, len(samples), input_rate, pack(staying)[0])
 
 
 def calibrated(profile: Profile, output_bytes_s: float, deliveries_s: float | None = None) -> Profile:

@@ -107,6 +107,10 @@ class Accepted(NamedTuple):
     metric: Metric
     cluster: str = ""
     """The partner's, between clusters."""
+    is_advice: bool = False
+    """Nobody will be moved, whatever our own mode is."""
+    is_overload: bool = False
+    """The partner is overloaded, or its edges ask for help."""
 
 
 How = Literal["done", "cancelled", "silent", "overdue", "gone"]

@@ -17,8 +17,9 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar
 
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -33,14 +34,20 @@ from mqloom.core.errors import BrokerError
 from mqloom.core.records import Wish
 
 Payload = str | bytes | bytearray | int | float | None
+Sent = TypeVar("Sent")
+
+EXCHANGED_S: Final = 0.005
+"""How often it is looked whether one connection has been exchanged for another: it takes some milliseconds, or seconds
+with a broker that does not answer."""
 
 
 class Client:
     """A connection to one broker, gone back to when it is lost; a context manager, and an iterator over messages.
 
-    `federation` is as for the other client. Entering raises BrokerError if the broker cannot be reached or refuses us.
-    One task at a time may iterate. Of messages of QoS 0 at most BACKLOG_MAX wait for it: more are dropped, and counted
-    in `dropped`; those of QoS 1 the broker holds back by itself.
+    `federation` is as for the other client. Entering raises BrokerError if the broker cannot be reached or refuses us;
+    whatever ends it, cancelling too, no connection is left. One task at a time may iterate. Of messages of QoS 0 at
+    most BACKLOG_MAX wait for it: more are dropped, and counted in `dropped`; those of QoS 1 the broker holds back by
+    itself.
     """
 
     def __init__(  # noqa: PLR0913 - all but the address by name
@@ -77,10 +84,13 @@ class Client:
             self._client.username_pw_set(username, password)
         if tls is not None:
             self._client.tls_set_context(tls)
+        self._sending = asyncio.Lock()
         self._messages: deque[MQTTMessage] = deque()
         self._news = asyncio.Event()
         self._in_hand: MQTTMessage | None = None
         self._is_closed = False
+        self._leaving: asyncio.Task[None] | None = None  # while it goes on, somebody must know of it
+        self._again: asyncio.Task[None] | None = None
         self._calls: dict[tuple[str, int], asyncio.Future[list[int]]] = {}
         self._problems: dict[Wish, str] = {}
         self._local: dict[str, int] = {}
@@ -90,19 +100,15 @@ class Client:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._accepted: asyncio.Future[str] = self._loop.create_future()
+        self._is_closed = False
         self._listen()
+        connecting = self._loop.run_in_executor(None, self._connect)
         try:
-            await asyncio.to_thread(self._connect)
-        except (OSError, ValueError) as error:
-            raise BrokerError(self.address, f"cannot be reached ({error})") from error
-        self._client.loop_start()
-        try:
-            problem = await asyncio.wait_for(self._accepted, CONNECT_S)
-        except TimeoutError:
-            problem = f"accepts connections, but says no MQTT within {CONNECT_S:g} s"
-        if problem:
-            await self._leave()
-            raise BrokerError(self.address, problem)
+            await self._reach(connecting)
+        except BaseException:  # cancelled, too: nobody calls __aexit__ then
+            self._leaving = self._loop.create_task(self._give_up(connecting))
+            await asyncio.shield(self._leaving)
+            raise
         return self
 
     async def __aexit__(
@@ -115,13 +121,36 @@ class Client:
     def _connect(self) -> None:
         self._client.connect(*self._address, self._keepalive_s, properties=self._connect_properties)
 
+    async def _reach(self, connecting: asyncio.Future[None]) -> None:
+        try:
+            await asyncio.shield(connecting)
+        except (OSError, ValueError) as error:
+            raise BrokerError(self.address, f"cannot be reached ({error})") from error
+        self._client.loop_start()
+        try:
+            problem = await asyncio.wait_for(self._accepted, CONNECT_S)
+        except TimeoutError:
+            problem = f"accepts connections, but says no MQTT within {CONNECT_S:g} s"
+        if problem:
+            raise BrokerError(self.address, problem)
+
+    async def _give_up(self, connecting: asyncio.Future[None]) -> None:
+        """Leave, but not before the thread that connects is done: what it opens then would be nobody's."""
+        await asyncio.wait([connecting])
+        await self._leave()
+
     async def _leave(self) -> None:
         self._is_closed = True
         self._news.set()
-        self._client.disconnect()
-        await asyncio.to_thread(self._client.loop_stop)
-        for call in self._calls.values():
-            call.cancel()
+        try:
+            await asyncio.shield(self._loop.run_in_executor(None, self._hang_up))
+        finally:
+            for call in self._calls.values():
+                call.cancel()
+
+    def _hang_up(self) -> None:
+        self._client.disconnect()  # in a move this waits
+        self._client.loop_stop()
 
     @property
     def address(self) -> str:
@@ -145,7 +174,7 @@ class Client:
         Raises FilterError or TopicError for a mistake, BrokerError if it is refused or the connection is lost. While
         messages wait to be taken it returns without an answer after HELD_S; a refusal is then in the log only.
         """
-        result, mid = self._client.subscribe(topic, qos, where=where, local=local)
+        result, mid = await self._send(lambda: self._client.subscribe(topic, qos, where=where, local=local))
         codes = await self._answer("subscribe", result, mid)
         if codes and codes[0] >= REFUSED:
             problem = self._problems.pop(Wish(topics=topic, where=where), "refused")
@@ -156,7 +185,8 @@ class Client:
     async def unsubscribe(self, topic: str, *, where: str | None = None) -> None:
         """Unsubscribe, and return when nothing more will come; raises BrokerError if the connection is lost."""
         self._local.pop(topic, None)
-        await self._answer("unsubscribe", *self._client.unsubscribe(topic, where=where))
+        result, mid = await self._send(lambda: self._client.unsubscribe(topic, where=where))
+        await self._answer("unsubscribe", result, mid)
 
     async def publish(
         self,
@@ -169,13 +199,14 @@ class Client:
     ) -> None:
         """Publish, and return when the broker has acknowledged it; raises BrokerError if it does not in ACKNOWLEDGE_S.
 
-        What was not acknowledged for a lost connection is sent again when that is back, even after the error.
+        What was not acknowledged for a lost connection is sent again when that is back, even after the error. Calls
+        send in the order in which they were made.
         """
-        info = self._client.publish(topic, payload, qos, retain, properties)
+        info = await self._send(lambda: self._client.publish(topic, payload, qos, retain, properties))
         if info.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
             raise BrokerError(self.address, f"publication on {topic!r}: {info.rc.name}")
-        if not qos or info.is_published():
-            return
+        if not qos:
+            return  # else, without a connection too, it is sent or waits to be
         call = self._calls["publish", info.mid] = self._loop.create_future()
         try:
             await asyncio.wait_for(call, ACKNOWLEDGE_S)
@@ -184,6 +215,16 @@ class Client:
             raise BrokerError(self.address, problem) from None
         finally:
             self._calls.pop(("publish", info.mid), None)
+
+    async def _send(self, call: Callable[[], Sent]) -> Sent:
+        """Make a call that sends; what was called before goes before. The program's loop waits for no exchange."""
+        async with self._sending:
+            while not self._client.begin_sending():
+                await asyncio.sleep(EXCHANGED_S)
+            try:
+                return call()
+            finally:
+                self._client.end_sending()
 
     async def _answer(self, kind: str, result: MQTTErrorCode, mid: int | None) -> list[int]:
         """Wait for the answer to a call; return its codes, or none if messages that wait are in its way."""
@@ -246,8 +287,11 @@ class Client:
         if not self._accepted.done():
             self._accepted.set_result(f"refuses us: {reason}" if reason.is_failure else "")
         elif not reason.is_failure and not flags.session_present:
-            for topic, qos in self._local.items():
-                self._client.subscribe(topic, qos, local=True)
+            self._again = self._loop.create_task(self._subscribe_again())
+
+    async def _subscribe_again(self) -> None:
+        for topic, qos in list(self._local.items()):
+            await self._send(partial(self._client.subscribe, topic, qos, local=True))
 
     def _on_disconnect(self, _client: object, _data: object, _flags: object, reason: Any, _properties: object) -> None:
         if not self._accepted.done():

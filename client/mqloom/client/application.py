@@ -18,18 +18,28 @@ class Stats:
 
     `gaps` counts the times when publications may have passed it by: its broker had forgotten its session, or a gateway
     had ended a subscription that it still wants. `refused` counts orders, rosters and server references that it did
-    not obey; `memory_faults` the times when its memory file (`state_folder`) could not be read or written.
+    not obey; `dropped` what came in the background with QoS 0 while the loop was busy and there was no room for it;
+    `memory_faults` the times when its memory file (`state_folder`) could not be read or written.
     """
 
     received: int
     duplicates: int
     gaps: int
+    dropped: int
     migrations: int
     refused: int
     memory_faults: int
 
 
-Tidings = Tell | Note | Unserved | Migrated | Stayed
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A subscription is wanted again before it has ended: that it has nobody else tells these calls."""
+
+    name: str
+    calls: tuple[int, ...]
+
+
+Tidings = Tell | Note | Unserved | Migrated | Stayed | Renewed
 """What is for the application."""
 
 

@@ -1,5 +1,6 @@
 """The client that applications use: paho's, and with `federation` set, subscriptions by content in a federation."""
 
+import ssl
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,14 +12,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from mqloom.client.application import Stats
-from mqloom.client.asking import QOS_MAX, Topics, asked, check_same_place, wish_of
-from mqloom.client.farewells import Identity, forget_at_the_end
+from mqloom.client.asking import QOS_MAX, Asked, Topics, asked, check_same_place, wish_of
+from mqloom.client.farewells import Identity
 from mqloom.client.federation import Federation, federation_of
 from mqloom.client.limits import PASSING_S
 from mqloom.client.names import wish_name
 from mqloom.client.receipts import PACKET_IDS
 from mqloom.client.shim import Shim
-from mqloom.client.vocabulary import WishAdded, WishRemoved
 from mqloom.client.wanted import Wanted
 from mqloom.client.wired import Address, Wired
 from mqloom.core.errors import LocalError
@@ -30,6 +30,9 @@ OnEstablished = Callable[["Client", Any, Wish, bool], None]
 
 OnRefused = Callable[["Client", Any, Wish, str], None]
 """Called with the client, the user data, the subscription, and the problem."""
+
+Subscribed = tuple[MQTTErrorCode, int | None]
+"""What paho's `subscribe` returns: whether it could be sent, and its packet id."""
 
 OnMigrated = Callable[["Client", Any, str, str], None]
 """Called with the client, the user data, and the names of the brokers that we came from and are at."""
@@ -71,7 +74,6 @@ class Client(Wired):
         self._on_migrated: OnMigrated | None = None
         self._federation = federation
         self._local: dict[str, tuple[int, SubscribeOptions | None]] = {}  # what is subscribed to at the one broker
-        self._was_kept: bool | None = None  # whether the session was, at the broker that the application named
         self._is_elsewhere = False
         self._shim: Shim | None = None
         settings = federation_of(federation)
@@ -160,7 +162,7 @@ class Client(Wired):
                 return self._subscribe_all(
                     [Wanted(wish_of(each, where, properties), min(each.qos, QOS_MAX)) for each in found]
                 )
-            self._local.update((each.topics, (each.qos, each.options)) for each in found)
+            return self._subscribe_here(found, lambda: PahoClient.subscribe(self, topic, qos, options, properties))
         return super().subscribe(topic, qos, options, properties)
 
     def unsubscribe(
@@ -190,7 +192,7 @@ class Client(Wired):
         mid = self._mid_generate()
         self._shim.table.unsubscribing.begin(mid, names)
         for name in names:
-            self._shim.request(WishRemoved(name=name))
+            self._shim.unwant(name)
         return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
 
     def connect_async(
@@ -207,18 +209,25 @@ class Client(Wired):
         if self._shim is not None:
             self._shim.recall()
             self._shim.begin_again()
+            self._led_to = None
+            self._end_lent_session()
         super().connect_async(host, port, keepalive, bind_address, bind_port, clean_start, properties)
+
+    def reconnect(self) -> MQTTErrorCode:
+        """Connect as paho does; what ends a session of ours at this broker is over before."""
+        if self._shim is not None:
+            self._shim.make_way()
+        return super().reconnect()
 
     def disconnect(self, reasoncode: ReasonCode | None = None, properties: Properties | None = None) -> MQTTErrorCode:
         """Disconnect as paho does; subscriptions in the federation end with a session that is not kept."""
         if self._shim is not None:
             self._shim.leave()
-        with self._exchange:
+        with self._gate.passing():
             result = super().disconnect(reasoncode, properties)
-        if self._was_kept is False:
-            self._was_kept = None
-            if self._protocol != MQTTProtocolVersion.MQTTv5:  # there it was kept, to be moved
-                forget_at_the_end(self.leg_address, self.leg_identity, lambda: self._sock is None)
+        if self._own_clean_session:  # it was kept, to be moved
+            self._in_federation("disconnect() after a move").forget_at_the_end(lambda: self._sock is None)
+        self._end_lent_session()
         return result
 
     def ack(self, mid: int, qos: int) -> MQTTErrorCode:
@@ -246,7 +255,37 @@ class Client(Wired):
     @property
     def leg_address(self) -> Address:
         """Where the broker is; not for applications."""
-        return Address(self._host, self._port, self._ssl_context if self._ssl else None)
+        led_to = self._led_to
+        if led_to is not None and (led_to.host, led_to.port) == (self._host, self._port):
+            return led_to
+        return Address(self._host, self._port, self.own_tls)
+
+    @property
+    def own_tls(self) -> ssl.SSLContext | None:
+        """With what the application has set up TLS, wherever we are; not for applications."""
+        return self._ssl_context if self._ssl else None
+
+    def _create_socket(self) -> Any:
+        """Connect as paho does; to where we were moved with TLS or without, as that broker wants it."""
+        address = self.leg_address
+        if address is not self._led_to:
+            return super()._create_socket()
+        plain = self._create_socket_connection()
+        if address.tls is None:
+            return plain
+        sealed = address.tls.wrap_socket(plain, server_hostname=address.host, do_handshake_on_connect=False)
+        try:
+            sealed.settimeout(self._connect_timeout)
+            sealed.do_handshake()
+        except OSError:
+            sealed.close()
+            raise
+        return sealed
+
+    def _end_lent_session(self) -> None:
+        """Have sessions as the application wants them, from the next connection on."""
+        if self._own_clean_session is not None:
+            self._clean_session, self._own_clean_session = self._own_clean_session, None
 
     @property
     def leg_identity(self) -> Identity:
@@ -258,12 +297,13 @@ class Client(Wired):
             password=self._password,
             keepalive_s=self._keepalive,
             session_s=self._session_s or PASSING_S,
+            proxy=self._proxy,
+            bind_address=self._bind_address,
+            properties=self._connect_properties,
         )
 
     def go_to(self, address: Address) -> None:
         """Connect to another broker, and have there what was subscribed to at the one; not for applications."""
-        if self._was_kept is None:
-            self._was_kept = self._is_kept()
         self._is_elsewhere = True
         super().go_to(address)
 
@@ -271,7 +311,7 @@ class Client(Wired):
         result = super()._handle_connack()
         if self._is_elsewhere and self.is_connected():
             self._is_elsewhere = False
-            for topics, (qos, options) in self._local.items():
+            for topics, (qos, options) in list(self._local.items()):
                 _, mid = super().subscribe(topics, 0 if options is not None else qos, options)
                 self._our_subscribes |= set() if mid is None else {mid}
         return result
@@ -309,7 +349,7 @@ class Client(Wired):
 
     def _subscribe_all(self, wanted: list[Wanted]) -> tuple[MQTTErrorCode, int | None]:
         shim = self._in_federation("subscribe(where=)")
-        with self._exchange:
+        with self._gate.passing():
             is_away = self._sock is None
         if is_away:
             return MQTTErrorCode.MQTT_ERR_NO_CONN, None
@@ -320,11 +360,21 @@ class Client(Wired):
         mid = self._mid_generate()
         shim.table.subscribing.begin(mid, [name for name, _ in named])
         for name, each in named:
-            for outdated in shim.table.outdated_by(name, each):
-                shim.request(WishRemoved(name=outdated))
-            shim.table.add(name, each)
-            shim.request(WishAdded(name=name, wish=each.wish))
+            shim.want(name, each)
         return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
+
+    def _subscribe_here(self, found: list[Asked], subscribe: Callable[[], Subscribed]) -> Subscribed:
+        """Subscribe at the one broker, and at the next that we are moved to; not there, if paho refuses it here."""
+        new = [each.topics for each in found if each.topics not in self._local]
+        self._local.update((each.topics, (each.qos, each.options)) for each in found)  # first: we may just be moved
+        result, mid = MQTTErrorCode.MQTT_ERR_NO_CONN, None
+        try:
+            result, mid = subscribe()
+        finally:
+            if result != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                for topics in new:
+                    self._local.pop(topics, None)
+        return result, mid
 
     def _in_federation(self, call: str) -> Shim:
         if self._shim is None:
@@ -335,11 +385,9 @@ class Client(Wired):
 
     def _is_kept(self) -> bool:
         """Whether the broker keeps our session when the connection is gone, as the application wants it."""
-        if self._was_kept is not None:
-            return self._was_kept
         if self._protocol == MQTTProtocolVersion.MQTTv5:
             return self._session_s > 0
-        return not self._clean_session
+        return not (self._clean_session if self._own_clean_session is None else self._own_clean_session)
 
     @property
     def _session_s(self) -> int:

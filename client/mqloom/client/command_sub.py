@@ -92,7 +92,7 @@ class Watcher(Client):
     def leave(self) -> None:
         """Disconnect for good: the record is deleted, and every broker forgets us."""
         if self._is_kept():
-            self._was_kept = False
+            self._own_clean_session = True
         self.disconnect()
         self.loop_stop()
         await_farewells()

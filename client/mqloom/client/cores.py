@@ -27,9 +27,19 @@ def is_moved(settings: Federation) -> bool:
 
 
 def new_core(
-    client: ClientId, settings: Federation, wishes: Mapping[str, Wish], seen: Seen, *, is_kept: bool, moves: bool
+    client: ClientId,
+    settings: Federation,
+    wishes: Mapping[str, Wish],
+    seen: Seen,
+    *,
+    is_kept: bool,
+    moves: bool,
+    has_tls: bool,
 ) -> Core:
-    """Return the core of a new life, whose session its broker keeps or does not, and that is moved or is not."""
+    """Return the core of a new life, whose session its broker keeps or does not, and that is moved or is not.
+
+    One that has TLS is moved to brokers that have it, too, if its settings do not say otherwise.
+    """
     lease_s = settings.lease_s
     if lease_s is None:
         lease_s = SESSION_LEASE_S if is_kept else LEASE_S
@@ -52,16 +62,19 @@ def new_core(
         wishes,
         incarnation=incarnation,
         desk=desk,
-        wall_offset_s=time.time() - time.monotonic(),
         manner=Manner(lease_s=lease_s, token=settings.token, adopts=is_kept, gateway=gateway),
         seen=seen,
         follows_strangers=settings.follows_strangers,
+        needs_tls=has_tls and not settings.moves_without_tls,
     )
 
 
 def handled(core: Core, leg: int | None, event: Event | Happening) -> Sequence[Effect | TravelEffect]:
-    """Let either core handle an event; one that is never moved has one leg, and need not be told which."""
-    now = time.monotonic()
+    """Let either core handle an event; one that is never moved has one leg, and need not be told which.
+
+    The time of day is read anew each time: it is set right, and goes on while a machine sleeps.
+    """
+    now, wall = time.monotonic(), time.time()
     if isinstance(core, Subscriber):
         if isinstance(event, Forgotten):  # of an earlier one
             return []
@@ -71,15 +84,16 @@ def handled(core: Core, leg: int | None, event: Event | Happening) -> Sequence[E
         return core.handle(event, now)
     if isinstance(event, Happening):
         assert leg is not None
-        return core.handle(OnLeg(leg=leg, event=event), now)
+        return core.handle(OnLeg(leg=leg, event=event), now, wall)
     assert isinstance(event, WishAdded | WishRemoved | CloseRequested | Woke)
-    return core.handle(event, now)
+    return core.handle(event, now, wall)
 
 
 def counts_of(core: Core | None) -> Counter[str]:
-    """Return what a core, or each leg of it, has counted."""
+    """Return what a core, or each leg of it, has counted; while another thread counts, for all is copied at once."""
     if core is None:
         return Counter()
     if isinstance(core, Subscriber):
-        return core.counts
-    return sum((leg.core.counts for leg in core.legs.values()), Counter(core.counts))
+        return Counter(core.counts)
+    legs = list(core.legs.values())
+    return sum((Counter(leg.core.counts) for leg in legs), Counter(core.counts))

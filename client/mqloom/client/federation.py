@@ -31,9 +31,10 @@ class Federation:
     that its broker keeps. With `order_keys`, what `mqloom keys public` prints, the client is moved between brokers by
     orders that are signed with one of them, and by its broker's own word (MQTT 5) to where the signed roster leads;
     without, or with `moves=False`, it is not. With `follows_strangers` it goes where its broker says although no roster
-    has that place: its account and subscriptions are shown there. `name` is the federation's, in case that its keys are
-    those of others, too. In `state_folder` the client keeps, in a file by its name, which publications its program has
-    taken: then its next life does not get them again.
+    has that place: its account and subscriptions are shown there. With `moves_without_tls` a client that has TLS is
+    moved to brokers without it, too: its account can be read on the way there. `name` is the federation's, in case that
+    its keys are those of others, too. In `state_folder` the client keeps, in a file by its name, which publications its
+    program has taken: then its next life does not get them again.
     """
 
     client: str = ""
@@ -44,6 +45,7 @@ class Federation:
     name: str = ""
     moves: bool = True
     follows_strangers: bool = False
+    moves_without_tls: bool = False
     state_folder: str = ""
 
     def __post_init__(self) -> None:

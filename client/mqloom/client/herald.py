@@ -2,9 +2,10 @@
 
 import logging
 from collections import deque
+from collections.abc import Collection
 from typing import Final
 
-from mqloom.client.application import Tidings, Told
+from mqloom.client.application import Renewed, Tidings, Told
 from mqloom.client.legs import Migrated, Stayed
 from mqloom.client.vocabulary import Note, Tell, Unserved
 from mqloom.client.wanted import REFUSED, Table
@@ -44,6 +45,8 @@ class Herald:
                 self._tell_ended(answer.name)
             case Tell(answer=answer):
                 self._tell_refused(answer.name, f"refused: {self._problem_of(answer)}")
+            case Renewed():
+                self._answer_unsubscribing(tidings.name, tidings.calls)
             case Unserved():
                 for name in tidings.names:
                     self._tell_refused(name, tidings.problem)
@@ -66,7 +69,10 @@ class Herald:
 
     def _tell_ended(self, name: str) -> None:
         self._table.drop(name)
-        for mid, codes in self._table.unsubscribing.answer(name, 0):
+        self._answer_unsubscribing(name)
+
+    def _answer_unsubscribing(self, name: str, calls: Collection[int] | None = None) -> None:
+        for mid, codes in self._table.unsubscribing.answer(name, 0, calls):
             self._application.pretend_unsuback(mid, len(codes))
 
     def _tell_refused(self, name: str, problem: str) -> None:

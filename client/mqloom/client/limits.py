@@ -53,6 +53,9 @@ HELD_S: Final = 1.0
 LEAVE_S: Final = 2.0
 """How long the last publications are waited for before the connection is closed anyway."""
 
+EXCHANGE_S: Final = 10.0
+"""How long a call of the application waits while one connection is exchanged for another; then it goes on as it may."""
+
 HAND_OVER_S: Final = 5.0
 """How long a broker that we leave may take to acknowledge what the application has published there; then it goes to the
 next broker, too."""
@@ -69,6 +72,10 @@ RECONNECT_S_MAX: Final = 30
 
 BACKLOG_MAX: Final = 10_000
 """Messages of QoS 0 that wait for a program with asyncio; past that they are dropped, and counted."""
+
+HAPPENINGS_MAX: Final = 10_000
+"""What waits for a loop that is busy, or has stopped, while other connections go on in the background; past that what
+they bring at QoS 0 is dropped, and counted."""
 
 UNACKNOWLEDGED_MAX: Final = 100
 """Publications sent and not acknowledged; past that `mqloom pub` waits for the oldest before it sends the next."""

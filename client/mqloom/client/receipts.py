@@ -9,7 +9,7 @@ it once more, what it has not is, and the acknowledgement goes out for the copy 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqloom.client.vocabulary import Deliver
 
@@ -28,13 +28,25 @@ class Receipt:
     held: int = 0
 
 
-class Receipts:
-    """The envelopes that are not done with, by the connection (leg) they came by; brokers' windows bound how many."""
+class Stray(NamedTuple):
+    """A message that is no envelope, and that the application has in hand: by which leg it has come, and as what."""
 
-    def __init__(self) -> None:
+    leg: int
+    packet: int
+    qos: int
+
+
+class Receipts:
+    """The envelopes that are not done with, by the connection (leg) they came by; brokers' windows bound how many.
+
+    `after` is the last number that an earlier life has given: what that one has given out means nothing here.
+    """
+
+    def __init__(self, after: int = PACKET_IDS) -> None:
         self._open: dict[tuple[int, bytes], Receipt] = {}
         self._holders: dict[int, tuple[Receipt, Deliver]] = {}
-        self._number = PACKET_IDS
+        self._strays: dict[int, Stray] = {}
+        self._number = after
 
     def __len__(self) -> int:
         return len(self._open)
@@ -51,6 +63,11 @@ class Receipts:
     def next_number(self) -> int:
         """Return a number for a publication of QoS 1."""
         self._number += 1
+        return self._number
+
+    @property
+    def last_number(self) -> int:
+        """The number that was given last."""
         return self._number
 
     def hold(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
@@ -87,12 +104,30 @@ class Receipts:
             return None
         return self._open.pop(key)
 
+    def hold_stray(self, stray: Stray) -> int:
+        """The application gets this; return by which number it is to be acknowledged."""
+        number = self.next_number()
+        self._strays[number] = stray
+        return number
+
+    def release_stray(self, number: int) -> Stray | None:
+        """The application has acknowledged something; return it if it is a stray."""
+        return self._strays.pop(number, None)
+
     def holds(self, leg: int) -> bool:
         """Whether the application has not taken all that came by a connection."""
-        return any(each.leg == leg for each in self._open.values())
+        is_open = any(each.leg == leg for each in self._open.values())
+        return is_open or any(each.leg == leg for each in self._strays.values())
+
+    def forget(self) -> None:
+        """Subscriptions are over: whatever the application has not taken is not for it any more."""
+        self._open.clear()
+        self._holders.clear()
+        self._strays.clear()
 
     def lost(self, leg: int) -> None:
         """A connection is gone: packet ids mean nothing any more, until the broker has sent the envelopes again."""
         for receipt in self._open.values():
             if receipt.leg == leg:
                 receipt.packet = 0
+        self._strays = {number: each for number, each in self._strays.items() if each.leg != leg}

@@ -14,7 +14,7 @@ import secrets
 import ssl
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -23,15 +23,17 @@ from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
-from mqloom.client.application import Application, Stats
+from mqloom.client.application import Application, Renewed, Stats
 from mqloom.client.cores import Core, counts_of, handled, is_moved, new_core
+from mqloom.client.farewells import Farewells
 from mqloom.client.federation import Federation
+from mqloom.client.happenings import Entry, Happenings
 from mqloom.client.herald import Herald
 from mqloom.client.legs import CloseLeg, ForLeg, Migrated, OpenLeg, Stayed, TravelEffect
 from mqloom.client.limits import LEAVE_S
 from mqloom.client.memory_file import MemoryFile
 from mqloom.client.messages import message_of
-from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts
+from mqloom.client.receipts import PACKET_IDS, Receipt, Receipts, Stray
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     Adopted,
@@ -48,11 +50,12 @@ from mqloom.client.vocabulary import (
     Tell,
     Unserved,
     WakeAt,
+    WishAdded,
     WishRemoved,
     Woke,
 )
-from mqloom.client.wanted import Table
-from mqloom.client.ways import Happening, Ways, referred_at
+from mqloom.client.wanted import Table, Wanted
+from mqloom.client.ways import Happening, StrayReceived, Ways, referred_at
 from mqloom.client.wired import Address
 from mqloom.core.errors import LocalError
 from mqloom.core.ids import ClientId
@@ -83,15 +86,13 @@ class Shim:
         self._is_kept = is_kept
         self._lock = threading.RLock()
         self._core: Core | None = None
-        self._events: deque[tuple[int | None, Event | Happening, int]] = (
-            deque()
-        )  # on which leg, what, and its packet id
-        self._ways = Ways(application, self._happened, self._is_held)
-        self._receipts = Receipts()
+        self._farewells = Farewells()
         self._wake_at: float | None = None
         self._up: set[int] = set()  # legs
+        self._begin_life(Receipts())
         self._is_busy = False
         self._received = 0
+        self._dropped = 0  # in earlier lives
         self._counted: Counter[str] = Counter()
         self._seen = Seen()
         self._is_recalled = False
@@ -112,11 +113,12 @@ class Shim:
     def stats(self) -> Stats:
         """Return what has come so far."""
         core = self._core
-        counts = self._counted + counts_of(core)
+        counts = Counter(self._counted) + counts_of(core)
         return Stats(
             received=self._received,
             duplicates=counts["duplicates"],
             gaps=counts["gaps"],
+            dropped=self._dropped + self._happenings.dropped,
             migrations=counts["moved"],
             memory_faults=0 if self._memory is None else self._memory.faults,
             refused=counts["references"] + sum(counts[name] for name in counts if name.startswith("refused: ")),
@@ -124,20 +126,39 @@ class Shim:
 
     def request(self, event: Event) -> None:
         """Leave an event for the loop."""
-        self._events.append((None, event, 0))
+        self._happenings.add(None, event)
         self._application.wake()
 
-    def _happened(self, leg: int, event: Happening, packet: int) -> None:
-        """Something happened on a leg in the background, whose thread this is."""
-        self._events.append((leg, event, packet))
-        self._application.wake(from_background=True)
+    def want(self, name: str, wanted: Wanted) -> None:
+        """One more is wanted, or the same again, be it before it has ended; what it takes the place of is not."""
+        for outdated in self.table.outdated_by(name, wanted):
+            self.unwant(outdated)
+        calls = self.table.unsubscribing.waiting_for(name)
+        if calls:
+            self._herald.add(Renewed(name, calls))
+        self.table.add(name, wanted)
+        self.request(WishAdded(name=name, wish=wanted.wish))
 
-    def _is_held(self, leg: int) -> bool:
-        with self._lock:
-            return self._receipts.holds(leg)
+    def unwant(self, name: str) -> None:
+        """One is not wanted any more."""
+        self.table.end(name)
+        self.request(WishRemoved(name=name))
+
+    def make_way(self) -> None:
+        """The application is about to connect: where it does no session must be ended any more. Waits for that."""
+        self._farewells.make_way(self._application.leg_address)
+
+    def forget_at_the_end(self, is_gone: Callable[[], bool]) -> None:
+        """The application disconnects, and the broker is to forget a session that it had kept only for a move."""
+        application = self._application
+        self._farewells.forget_at_the_end(application.leg_address, application.leg_identity, is_gone)
 
     def acknowledge(self, number: int) -> MQTTErrorCode:
         """The application has taken a publication of QoS 1."""
+        with self._lock:
+            stray = self._receipts.release_stray(number)
+        if stray is not None:
+            return self._ways.acknowledge(*stray)
         with self._lock:
             taken = self._receipts.in_hand(number)
             receipt = self._receipts.release(number)
@@ -158,17 +179,31 @@ class Shim:
                 return
             self._counted += counts_of(self._core)
             self._ways.pause()
+            self._farewells.call_off()  # the next life finds in our record what is to be left
             self._begin_at_home()
             self._core = self._new_core()
 
     def _begin_at_home(self) -> None:
         """Have one connection, the application's own, which is the first leg of whatever core comes next."""
-        self._ways.is_over = True
-        self._ways = Ways(self._application, self._happened, self._is_held)
-        self._events.clear()
+        self._dropped += self._happenings.dropped
         self._up.clear()
         self._wake_at = None
-        self._receipts = Receipts()
+        self._begin_life(Receipts(self._receipts.last_number))
+
+    def _begin_life(self, receipts: Receipts) -> None:
+        """Have legs that count from 0. Those of the life before keep their queue and receipts, and change nothing."""
+        happenings = Happenings()
+
+        def happened(leg: int, event: Happening | StrayReceived, packet: int) -> None:  # in that leg's thread
+            happenings.add_from_background(leg, event, packet)
+            self._application.wake(from_background=True)
+
+        def is_held(leg: int) -> bool:
+            with self._lock:
+                return receipts.holds(leg)
+
+        self._happenings, self._receipts = happenings, receipts
+        self._ways = Ways(self._application, happened, is_held, self._farewells)
 
     def leave(self) -> None:
         """The application disconnects: with a session that is not kept, its subscriptions are over, as with paho.
@@ -188,7 +223,7 @@ class Shim:
                 return
             self._application.forget_orders()
             self._counted += counts_of(core)
-            for effect in core.handle(CloseRequested(), time.monotonic()):
+            for effect in handled(core, None, CloseRequested()):
                 leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
                 if isinstance(order, Publish) and leg == self._ways.own:
                     # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
@@ -196,6 +231,7 @@ class Shim:
                     self._application.publish_ours(replace(order, qos=0))
                 elif isinstance(order, Publish):
                     self._ways.order(leg, order)
+            self._receipts.forget()
             self._ways.end()
             self.table.clear()
             self._begin_at_home()
@@ -207,15 +243,15 @@ class Shim:
     def connected(self, *, resumed: bool) -> None:
         """Listener: the broker has accepted us."""
         self._ways.resume()
-        self._events.append((self._ways.own, Connected(resumed=resumed), 0))
+        self._happenings.add(self._ways.own, Connected(resumed=resumed))
 
     def lost(self) -> None:
         """Listener: the connection is gone."""
-        self._events.append((self._ways.own, ConnectionLost(), 0))
+        self._happenings.add(self._ways.own, ConnectionLost())
 
     def referred(self, reference: str) -> None:
         """Listener: the broker has named another, in place of itself."""
-        self._events.append((self._ways.own, referred_at(self._application.leg_address, reference), 0))
+        self._happenings.add(self._ways.own, referred_at(self._application.leg_address, reference))
 
     def received(self, message: MQTTMessage) -> None:
         """Listener: a message for us; when this has returned, paho may acknowledge it."""
@@ -230,8 +266,13 @@ class Shim:
     def _receive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
         """Give out what a message holds; return its receipt if it is done with."""
         with self._lock:
-            deliveries = self._take(leg, event)
-            receipt = self._receipts.arrived(leg, event.payload, packet, deliveries)
+            receipt = self._arrive(leg, event, packet)
+        return self._give_out(receipt)
+
+    def _arrive(self, leg: int, event: MessageReceived, packet: int) -> Receipt:
+        return self._receipts.arrived(leg, event.payload, packet, self._take(leg, event))
+
+    def _give_out(self, receipt: Receipt) -> Receipt | None:
         self._herald.tell_all()
         while receipt.left:
             self._deliver(receipt)
@@ -250,18 +291,8 @@ class Shim:
         self._is_busy = True
         try:
             self._herald.tell_all()
-            while (happening := self._next_event()) is not None:
-                leg, event, packet = happening
-                if isinstance(event, MessageReceived):
-                    assert leg is not None
-                    receipt = self._receive(leg, event, packet)
-                    if receipt is not None:
-                        self._acknowledge(receipt)
-                    continue
-                with self._lock:
-                    deliveries = self._take(leg, event)
-                assert not deliveries
-                self._herald.tell_all()
+            while self._handle_next():
+                pass
         finally:
             self._is_busy = False
 
@@ -278,13 +309,37 @@ class Shim:
 
     # ---- the core ------------------------------------------------------------------------------------------------
 
-    def _next_event(self) -> tuple[int | None, Event | Happening, int] | None:
-        if self._events:
-            return self._events.popleft()
+    def _next_event(self) -> Entry | None:
+        happening = self._happenings.next()
+        if happening is not None:
+            return happening
         if self._wake_at is not None and time.monotonic() >= self._wake_at:
             self._wake_at = None
             return None, Woke(), 0
         return None
+
+    def _handle_next(self) -> bool:
+        """Handle what has happened, if anything has. Between being taken and handled no other life may begin."""
+        receipt = None
+        with self._lock:
+            happening = self._next_event()
+            if happening is None:
+                return False
+            leg, event, packet = happening
+            if isinstance(event, MessageReceived):
+                assert leg is not None
+                receipt = self._arrive(leg, event, packet)
+            elif not isinstance(event, StrayReceived):
+                deliveries = self._take(leg, event)
+                assert not deliveries
+        if isinstance(event, StrayReceived):
+            assert leg is not None
+            self._hand_over(leg, event.message, packet)
+        elif receipt is None:
+            self._herald.tell_all()
+        elif (done := self._give_out(receipt)) is not None:
+            self._acknowledge(done)
+        return True
 
     def _take(self, leg: int | None, event: Event | Happening) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
@@ -314,7 +369,8 @@ class Shim:
     def _new_core(self) -> Core:
         wishes = {name: wanted.wish for name in self.table if (wanted := self.table.get(name)) is not None}
         is_kept, moves = self._is_kept(), self._can_be_moved()
-        return new_core(self.client, self._settings, wishes, self._seen, is_kept=is_kept, moves=moves)
+        has_tls = self._application.own_tls is not None
+        return new_core(self.client, self._settings, wishes, self._seen, is_kept=is_kept, moves=moves, has_tls=has_tls)
 
     def _can_be_moved(self) -> bool:
         is_wanted, transport = is_moved(self._settings), self._application.transport
@@ -347,7 +403,7 @@ class Shim:
     def _adopt(self, wishes: Mapping[str, Wish]) -> None:
         for name, wish in wishes.items():
             if not self.table.adopt(name, wish):
-                self._events.append((None, WishRemoved(name=name), 0))
+                self._happenings.add(None, WishRemoved(name=name))
 
     def _hint(self) -> str:
         """Return why no answer comes, if it may be for what the application has not acknowledged."""
@@ -356,8 +412,8 @@ class Shim:
         return f"; {len(self._receipts)} messages wait for your acknowledgement, and a broker sends only so many before"
 
     def _address_of(self, broker: RosterBroker) -> Address:
-        """Return where another broker is; with TLS as to the first one, if that has it."""
-        tls = self._application.leg_address.tls or ssl.create_default_context() if broker.tls else None
+        """Return where another broker is; with TLS as the application has set that up, if it has."""
+        tls = self._application.own_tls or ssl.create_default_context() if broker.tls else None
         return Address(broker.host, broker.port, tls)
 
     # ---- the application -----------------------------------------------------------------------------------------
@@ -384,6 +440,16 @@ class Shim:
         if self._memory is not None and not is_held:
             with self._lock:
                 self._remember(receipt, delivery)
+
+    def _hand_over(self, leg: int, message: MQTTMessage, packet: int) -> None:
+        """Give out what has come in the background for a subscription of the application's own."""
+        acknowledges_itself = self.acknowledges_itself
+        if message.qos:
+            with self._lock:
+                message.mid = self._receipts.hold_stray(Stray(leg, packet, message.qos))
+        self._application.deliver(message)
+        if message.qos and not acknowledges_itself:
+            self.acknowledge(message.mid)
 
     def _remember(self, receipt: Receipt, delivery: Deliver) -> None:
         """Note what the application has taken. A mark counts only if nothing is left that a later life must get."""

@@ -68,7 +68,7 @@ from mqloom.core.seen import Seen
 class Traveller(Legwork):
     """One client at one broker or two.
 
-    `wall_offset_s` is the time of day at time 0. `seen` is what has come to earlier lives, if that was kept.
+    `seen` is what has come to earlier lives, if that was kept.
     """
 
     def __init__(
@@ -78,21 +78,22 @@ class Traveller(Legwork):
         *,
         incarnation: str,
         desk: OrderDesk | None = None,
-        wall_offset_s: float = 0.0,
         manner: Manner | None = None,
         seen: Seen | None = None,
         follows_strangers: bool = False,
+        needs_tls: bool = False,
     ) -> None:
         manner = Manner() if manner is None else manner
         super().__init__(client, Party(client, manner, Seen() if seen is None else seen, incarnation))
-        self._summons = Summons(client, desk, wall_offset_s, follows_strangers=follows_strangers)
+        self._summons = Summons(client, desk, follows_strangers=follows_strangers, needs_tls=needs_tls)
         self._order: MoveOrder | None = None
         self._tellings = Tellings()
         self._party.add(Role.HOME, manner.gateway, wishes, self._party.plain_journey, None, is_first=True)
 
-    def handle(self, event: TravelEvent, now: float) -> list[TravelEffect]:
-        """Take one event; return what is to be done, in order."""
-        self._party.brokers = self._summons.brokers(now)
+    def handle(self, event: TravelEvent, now: float, wall: float) -> list[TravelEffect]:
+        """Take one event; return what is to be done, in order. `wall` is the time of day, in seconds since 1970."""
+        self._summons.wall = wall
+        self._party.brokers = self._summons.brokers()
         match event:
             case OnLeg(leg=number, event=happening):
                 leg = self.legs.get(number)
@@ -195,11 +196,11 @@ class Traveller(Legwork):
         if not self._summons.are_in(message, leg.gateway):
             return False
         try:
-            order = self._summons.read(message, leg.gateway, now)
+            order = self._summons.read(message, leg.gateway)
         except OrderError as error:
             self._refuse("order, or a roster,", error)
             return True
-        self._party.brokers = self._summons.brokers(now)
+        self._party.brokers = self._summons.brokers()
         if order is None:
             self._run_errands(self._party.unknown, now)
         else:
@@ -213,18 +214,19 @@ class Traveller(Legwork):
     # ---- a move --------------------------------------------------------------------------------------------------
 
     def _obey(self, order: MoveOrder, leg: Leg, now: float) -> None:
-        problem = ""
         if self._is_closing or leg.role is not Role.HOME or len(self._party) > 1:
-            problem = "a move is under way already"
-        elif not self._party.knows(order.to):
-            problem = f"{order.to} is not in the roster"
-        if problem:
-            self._answer(leg, order, "stayed", problem)
+            self._answer(leg, order, "stayed", "a move is under way already")
+            return
+        objection = self._summons.objection(order.to)
+        if objection is not None:
+            self.counts[f"refused: {objection.reason}"] += 1
+            self._effects.append(Stayed(to=order.to, problem=objection.problem))
+            self._answer(leg, order, "stayed", objection.problem)
             return
         self._order = order
         self._answer(leg, order, "moving")
-        last_s = max(0.0, order.expires_at - self._summons.wall(now))
-        self._move(self._party.place(order.to), now, now + min(MOVE_S, last_s))
+        last_s = order.expires_at - order.issued_at  # by one clock: ours may be ahead by as much as it may last
+        self._move(self._party.place(order.to), now, now + max(0.0, min(MOVE_S, last_s)))
 
     def _refer(self, leg: Leg, referred: Referred, now: float) -> None:
         """The broker itself has sent us away: go where it says, if an order could lead there."""

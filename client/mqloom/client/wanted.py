@@ -4,7 +4,7 @@ A call of paho's `subscribe` has one packet id and can name several topics; its 
 an answer for each of them, with a code for each in their order.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,11 +47,18 @@ class Calls:
         """A call was made."""
         self._calls[mid] = _Call(tuple(names))
 
-    def answer(self, name: str, code: int) -> list[tuple[int, list[int]]]:
-        """There is an answer for a name; return the calls that have all of theirs now, each with its codes."""
+    def waiting_for(self, name: str) -> tuple[int, ...]:
+        """Return the calls that wait for an answer for this name."""
+        return tuple(mid for mid, call in list(self._calls.items()) if name in call.names)
+
+    def answer(self, name: str, code: int, calls: Collection[int] | None = None) -> list[tuple[int, list[int]]]:
+        """There is an answer for a name; return the calls that have all of theirs now, each with its codes.
+
+        With `calls` it is for these alone, not for later ones.
+        """
         complete = []
         for mid, call in list(self._calls.items()):
-            if name in call.names:
+            if name in call.names and (calls is None or mid in calls):
                 call.codes.setdefault(name, code)
             if len(call.codes) == len(set(call.names)):
                 complete.append((mid, [call.codes[each] for each in call.names]))
@@ -69,6 +76,7 @@ class Table:
     def clear(self) -> None:
         """Nothing is wanted any more, and nobody waits."""
         self._wanted: dict[str, Wanted] = {}
+        self._ending: set[str] = set()  # of those that are wanted: not any more, but nobody has heard that yet
         self._given_up: dict[str, None] = {}  # topics, the newest GONE_MAX
         self.subscribing = Calls()
         self.unsubscribing = Calls()
@@ -82,6 +90,7 @@ class Table:
     def add(self, name: str, wanted: Wanted) -> None:
         """Take one in, instead of another of that name."""
         self._wanted[name] = wanted
+        self._ending.discard(name)
         self._given_up.pop(wanted.wish.topics, None)
 
     def give_up(self, topics: str) -> None:
@@ -99,16 +108,22 @@ class Table:
 
     def outdated_by(self, name: str, wanted: Wanted) -> list[str]:
         """Return the names of what an earlier life has asked for of the same topics: now the program says what."""
-        found = [(each, other) for each, other in self._wanted.items() if each != name and other.is_adopted]
+        found = [(each, other) for each, other in list(self._wanted.items()) if each != name and other.is_adopted]
         return [each for each, other in found if other.wish.topics == wanted.wish.topics]
 
     def get(self, name: str) -> Wanted | None:
         """Return one, if it is there."""
         return self._wanted.get(name)
 
+    def end(self, name: str) -> None:
+        """One is not wanted any more, and counts until it has ended."""
+        self._ending.add(name)
+
     def drop(self, name: str) -> None:
-        """One has ended."""
-        self._wanted.pop(name, None)
+        """One has ended; if it is wanted again meanwhile, it stays."""
+        if name in self._ending:
+            self._ending.discard(name)
+            self._wanted.pop(name, None)
 
     def names_of(self, topics: str, where: str | None) -> list[str]:
         """Return the names of the subscriptions to these topics; with a filter on the content, of that one only."""

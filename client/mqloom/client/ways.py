@@ -14,9 +14,12 @@ packets: a connection must not be exchanged while one of its packets is being ha
 """
 
 import logging
+import ssl
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -27,7 +30,7 @@ from mqloom.client.farewells import Farewells, Identity, Parting
 from mqloom.client.legs import Forgotten, Referred
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
-from mqloom.client.wired import Address, Wired, kept_session
+from mqloom.client.wired import OURS, Address, Wired
 
 logger: Final = logging.getLogger("mqloom.client")
 
@@ -35,8 +38,19 @@ logger: Final = logging.getLogger("mqloom.client")
 Happening = Connected | ConnectionLost | MessageReceived | Referred | Forgotten
 """What can happen on a leg."""
 
-Tidings = Callable[[int, Happening, int], None]
-"""Takes what a leg has heard: its number, the event, and of a message of QoS 1 its packet id; from any thread."""
+
+@dataclass(frozen=True, slots=True)
+class StrayReceived:
+    """A message has come in the background for a subscription of the application's own, at the one broker.
+
+    The session there has it since the application's connection was there, or since an earlier life.
+    """
+
+    message: MQTTMessage
+
+
+Tidings = Callable[[int, Happening | StrayReceived, int], None]
+"""Takes what a leg has heard: its number, the event, and of a message above QoS 0 its packet id; from any thread."""
 
 
 class Movable(Protocol):
@@ -45,6 +59,11 @@ class Movable(Protocol):
     @property
     def leg_address(self) -> Address:
         """Where it is connected to, or tries to be."""
+        ...
+
+    @property
+    def own_tls(self) -> ssl.SSLContext | None:
+        """With what the application has set up TLS, wherever it is."""
         ...
 
     @property
@@ -78,6 +97,14 @@ class Movable(Protocol):
         """Whether the broker has acknowledged all that the application published before."""
         ...
 
+    def take_half(self) -> "OrderedDict[int, MQTTMessage]":
+        """Return what has come at QoS 2 and is not released yet."""
+        ...
+
+    def give_half(self, half: "OrderedDict[int, MQTTMessage]") -> None:
+        """Have what an earlier connection of the session has got by half."""
+        ...
+
     def go_to(self, address: Address) -> None:
         """Leave the broker, and connect to another, with a session that it has kept."""
         ...
@@ -89,7 +116,7 @@ def referred_at(address: Address, reference: str) -> Referred:
 
 
 class Background(Wired):
-    """A leg in the background: it acknowledges nothing by itself."""
+    """A leg in the background: it acknowledges nothing by itself, and leaves all that comes to the loop."""
 
     def __init__(self, number: int, address: Address, identity: Identity, tell: Tidings) -> None:
         is_new = identity.protocol == MQTTProtocolVersion.MQTTv5
@@ -107,17 +134,14 @@ class Background(Wired):
         self.wire(self)
         self.connect_timeout = CONNECT_S
         self.reconnect_delay_set(1, RECONNECT_S_MAX)
-        if identity.username is not None:
-            self.username_pw_set(identity.username)
-            self._password = identity.password
-        if address.tls is not None:
-            self.tls_set_context(address.tls)
+        identity.introduce(self, address)
         self.connect_async(
             address.host,
             address.port,
             identity.keepalive_s,
+            bind_address=identity.bind_address,
             clean_start=False,
-            properties=kept_session(identity.session_s) if is_new else None,
+            properties=identity.properties_for(identity.session_s),
         )
 
     def connected(self, *, resumed: bool) -> None:
@@ -140,7 +164,7 @@ class Background(Wired):
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
-        self._tell(self.number, event, (self.life << 16) + message.mid if message.qos == 1 else 0)
+        self._tell(self.number, event, self._packet_of(message))
 
     def barred(self, topic: str) -> None:
         """Listener: the core will see that nothing comes."""
@@ -156,11 +180,28 @@ class Background(Wired):
         """Listener: as long as it likes."""
         return timeout
 
-    def acknowledge(self, packet: int) -> MQTTErrorCode:
+    def _packet_of(self, message: MQTTMessage) -> int:
+        return (self.life << 16) + message.mid if message.qos else 0
+
+    def _handle_on_message(self, message: MQTTMessage) -> None:
+        """Leave what is not for MQLoom as an event, too: unacknowledged it would fill the broker's window."""
+        if message._topic.startswith(OURS.encode()):
+            self.received(message)
+        else:
+            self._tell(self.number, StrayReceived(message), self._packet_of(message))
+
+    def _handle_pubrel(self) -> MQTTErrorCode:
+        """Let paho release a message of QoS 2; one that has come by an earlier connection is done with."""
+        mid = int.from_bytes(self._in_packet["packet"][:2], "big")
+        is_known = mid in self._in_messages
+        result = super()._handle_pubrel()
+        return result if is_known else self.ack(mid, 2)
+
+    def acknowledge(self, packet: int, qos: int = 1) -> MQTTErrorCode:
         """Acknowledge a message, unless the connection by which it came is gone."""
         if packet >> 16 != self.life:
             return MQTTErrorCode.MQTT_ERR_SUCCESS
-        return self.ack(packet & 0xFFFF, 1)
+        return self.ack(packet & 0xFFFF, qos)
 
     def end(self) -> list[Publish]:
         """Leave; the session stays. Waits, for LEAVE_S at most, until what was published is acknowledged.
@@ -179,11 +220,11 @@ class Background(Wired):
 class Ways:
     """All legs of one client."""
 
-    def __init__(self, application: Movable, tell: Tidings, is_held: Callable[[int], bool]) -> None:
+    def __init__(
+        self, application: Movable, tell: Tidings, is_held: Callable[[int], bool], farewells: Farewells
+    ) -> None:
         self.own = 0
         """The leg that the application's own connection is."""
-        self.is_over = False
-        """Whether others have taken the place of these, whose legs have other numbers."""
         self._application = application
         self._tell = tell
         self._is_held = is_held  # whether the application has not taken all that came by a leg
@@ -194,7 +235,7 @@ class Ways:
         self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
         self._take_over_by: float | None = None
         self._hand_over_by: float | None = None
-        self._farewells = Farewells()
+        self._farewells = farewells
         self._lock = threading.RLock()  # of `settle` and `pause`; whoever has it waits for nothing of the shim's
         self._is_paused = False
 
@@ -216,10 +257,10 @@ class Ways:
         elif number in self._others:
             self._others[number].order(effect)
 
-    def acknowledge(self, number: int, packet: int) -> MQTTErrorCode:
+    def acknowledge(self, number: int, packet: int, qos: int = 1) -> MQTTErrorCode:
         """Acknowledge a message that has come by a background leg."""
         other = self._others.get(number) or self._left.get(number)
-        return MQTTErrorCode.MQTT_ERR_SUCCESS if other is None else other.acknowledge(packet)
+        return MQTTErrorCode.MQTT_ERR_SUCCESS if other is None else other.acknowledge(packet, qos)
 
     def close(self, number: int, *, forget: bool) -> None:
         """Leave a broker for good, when all that was published there is acknowledged; `forget`: our session too."""
@@ -240,22 +281,20 @@ class Ways:
             self._left.pop(number, None)
             return words
 
-        def forgotten() -> None:
-            if not self.is_over:
-                self._tell(number, Forgotten(), 0)
-
+        forgotten = partial(self._tell, number, Forgotten(), 0)
         parting = Parting(partial(self._is_held, number), ended, forgotten if forget else None)
         self._farewells.begin(address, self._application.leg_identity, parting)
 
     def end(self) -> None:
         """The application has had enough: leave all brokers but its own, where nothing is to remember us."""
+        self._is_paused = True
         for number in [*self._opening, *self._others]:
             self.close(number, forget=True)
 
     def pause(self) -> None:
         """The application disconnects, and its sessions are kept: leave all brokers, until it is back; in any thread.
 
-        Should the loop be busy with connections for longer than LEAVE_S, those in the background stay.
+        Should the loop be busy with connections for longer than LEAVE_S, it leaves those in the background itself.
         """
         self._is_paused = True
         if not self._lock.acquire(timeout=LEAVE_S):
@@ -282,6 +321,8 @@ class Ways:
             if not self._is_paused:
                 self._open_all()
                 self._exchange()
+            if self._is_paused:  # meanwhile, by who could not wait for so long
+                self._leave_for_now()
 
     def _open_all(self) -> None:
         if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in self._connections()):
@@ -305,9 +346,10 @@ class Ways:
     def _connections(self) -> "list[Movable | Background]":
         return [self._application, *self._others.values()]
 
-    def _begin(self, number: int, address: Address) -> None:
-        self._others[number] = Background(number, address, self._application.leg_identity, self._tell)
-        self._others[number].loop_start()
+    def _begin(self, number: int, address: Address, half: "OrderedDict[int, MQTTMessage] | None" = None) -> None:
+        other = self._others[number] = Background(number, address, self._application.leg_identity, self._tell)
+        other.give_half(half or OrderedDict())
+        other.loop_start()
 
     def _is_handed_over(self) -> bool:
         """Whether the application's connection may be exchanged: what it sends meanwhile waits for the next broker."""
@@ -331,10 +373,12 @@ class Ways:
         other = self._others.pop(self._home)
         other.end()
         words = self._application.last_words()
+        half = self._application.take_half()
         self._application.go_to(other.address)
+        self._application.give_half(other.take_half())
         self.own = other.number
         if self._closing is None:  # what is under way there is still to come
-            self._begin(was_number, before)
+            self._begin(was_number, before, half)
         elif self._closing:
             self._part(was_number, before, lambda: words, forget=True)
         self._closing = None

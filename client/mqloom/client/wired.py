@@ -21,7 +21,7 @@ import ssl
 import sys
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -33,6 +33,7 @@ from paho.mqtt.enums import MessageState, MQTTErrorCode, MQTTProtocolVersion, _C
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from mqloom.client.gate import Gate
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -47,13 +48,16 @@ _LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT
 
 _RELEASED: Final = (MessageState.MQTT_MS_WAIT_FOR_PUBCOMP, MessageState.MQTT_MS_RESEND_PUBREL)
 
+_UNSENT: Final = (MessageState.MQTT_MS_QUEUED, MessageState.MQTT_MS_PUBLISH)
+
 DISCONNECT: Final = b"\xe0\0"
 
 GOODBYE_S: Final = 0.5
 """How long a broker that we leave may take to close the connection; then we close it."""
 
-HOLD: Final = -1
-"""So many publications may be in flight while they are held: each waits in paho's queue."""
+HOLD: Final = -sys.maxsize
+"""So many publications may be in flight while they are held: each waits in paho's queue. paho's own count can be below
+none: its version 2.1 takes one off for each message of QoS 2 that has come."""
 
 FAILURE: Final = 0x80
 """Codes of a SUBACK from here on say no."""
@@ -66,13 +70,6 @@ class Address:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-
-
-def kept_session(session_s: int) -> Properties:
-    """Return what MQTT 5 needs to be told for a session that is kept for so long."""
-    kept = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-    kept.SessionExpiryInterval = session_s
-    return kept
 
 
 class Listener(Protocol):
@@ -127,7 +124,9 @@ class Wired(PahoClient):
         self._our_subscribes: set[int] = set()
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
-        self._exchange = threading.RLock()  # nobody sends while one connection is exchanged for another
+        self._gate = Gate()  # nobody sends while one connection is exchanged for another
+        self._led_to: Address | None = None  # where we were moved; what the application has set stays as it is
+        self._own_clean_session: bool | None = None  # what the application has set, if a move needs another
         self._held_max: int | None = None  # what `max_inflight_messages` was before publications were held
 
     # ---- what MQLoom sends ---------------------------------------------------------------------------------------
@@ -258,7 +257,8 @@ class Wired(PahoClient):
         """Let paho handle a packet of which the application is not to hear."""
         if not is_quiet:
             return handle()
-        with self._callback_mutex:  # nobody sets it meanwhile
+        # Nobody sets it meanwhile. The first lock is one that paho takes inside: who publishes has it before the other.
+        with self._out_message_mutex, self._callback_mutex:
             callback = getattr(self, name)
             setattr(self, name, None)
             try:
@@ -324,7 +324,7 @@ class Wired(PahoClient):
 
     def go_to(self, address: Address) -> None:
         """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
-        with self._exchange:
+        with self._gate.closed():
             self._go_to(address)
 
     def _go_to(self, address: Address) -> None:
@@ -335,10 +335,12 @@ class Wired(PahoClient):
             self._sock_close()
         self._forget_ours()
         self._host, self._port = address.host, address.port
-        self._ssl, self._ssl_context = address.tls is not None, address.tls
+        self._led_to = address
         if self._protocol == MQTTProtocolVersion.MQTTv5:
             self._clean_start = False  # and how long it is kept from now on is as the application wants it
         else:
+            if self._own_clean_session is None:
+                self._own_clean_session = self._clean_session
             self._clean_session = False
         self._is_quiet, self._is_hurried = is_open, True
         if is_open:
@@ -356,8 +358,16 @@ class Wired(PahoClient):
         """Publish as paho does; while the connection is exchanged for one to another broker, wait for that."""
         if self._listener is None:
             return super().publish(topic, payload, qos, retain, properties)
-        with self._exchange:
+        with self._gate.passing():
             return super().publish(topic, payload, qos, retain, properties)
+
+    def begin_sending(self) -> bool:
+        """Return whether no connection is being exchanged: none is then until `end_sending`, which this thread owes."""
+        return self._gate.enter()
+
+    def end_sending(self) -> None:
+        """Let connections be exchanged again."""
+        self._gate.leave()
 
     def hold(self) -> None:
         """Let what is published from now on at QoS 1 and 2 wait in paho's queue, until another broker has accepted us.
@@ -381,7 +391,8 @@ class Wired(PahoClient):
     @property
     def is_handed_over(self) -> bool:
         """Whether all that was published and is not held is acknowledged."""
-        return self._inflight_messages <= 0
+        with self._out_message_mutex:
+            return all(each.state in _UNSENT for each in self._out_messages.values())
 
     def _forget_ours(self) -> None:
         """What MQLoom has published and was not acknowledged is for one broker: paho must not send it to another.
@@ -396,6 +407,17 @@ class Wired(PahoClient):
             for message in self._out_messages.values():
                 if message.state in _RELEASED:
                     message.state = MessageState.MQTT_MS_WAIT_FOR_PUBREC
+
+    def take_half(self) -> "OrderedDict[int, MQTTMessage]":
+        """Return what has come at QoS 2 and is not released yet: that is for the session's next connection."""
+        with self._in_message_mutex:
+            half, self._in_messages = self._in_messages, OrderedDict()
+        return half
+
+    def give_half(self, half: "OrderedDict[int, MQTTMessage]") -> None:
+        """Have what an earlier connection of the session has got by half."""
+        with self._in_message_mutex:
+            self._in_messages.update(half)
 
     # ---- packets that never came ---------------------------------------------------------------------------------
 

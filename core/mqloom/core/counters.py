@@ -41,12 +41,13 @@ COUNTERS: Final = {
     "publications_parked": "publications put on our own broker because a link is down or too slow, once for each link",
     "publications_dead": "publications put on the gateway's dead topic, by reason: plugin, refused by our own broker",
     "duplicates": "publications that had come before, dropped",
+    "broker_sessions_lost": "times that our own broker came back without our session, by reason: which session",
     "deliveries": "publications given to local subscribers, once for each subscriber",
     "payloads_undecodable": "payloads that their codec could not read: delivered by topic alone",
     "plugin_failures": "calls of a plugin that raised, by plugin",
     "subscriptions_established": "subscriptions that every gateway routes for; partly: every one in reach",
     "subscriptions_refused": "subscriptions or records refused, by reason",
-    "subscriptions_expired": "subscriptions ended because their lease ran out",
+    "subscriptions_expired": "subscriptions that ended although nobody had ended them, by reason: their lease ran out",
     "mirror_refused": "records that were not mirrored, or not read from the mirror, by reason",
     "questions_refused": "questions about routes, or to agents, that could not be answered, by reason",
     "announcements_sent": "subscriptions announced to neighbours",
@@ -81,7 +82,7 @@ COUNTERS: Final = {
     "wants_withdrawn": "what agents do not want any more, or not through us, told to neighbours, once for each link",
     "wants_received": "what agents want, or do not want any more, heard from neighbours",
     "wants_refused": "what agents want that a neighbour told and that was refused, by reason",
-    "pointers_dropped": "clients that have moved away whose word where they are was deleted early, for want of room",
+    "pointers_dropped": "clients that have moved away whose word where they are was deleted early, by reason: too many",
     "flushes_expired": "unsubscriptions carried out although a neighbour had not confirmed in time",
     "publications_republished": "publications of other gateways put on the local broker for its plain clients",
     "interest_refused": "topic filters of plain clients that are not federated, by reason",
@@ -89,7 +90,7 @@ COUNTERS: Final = {
     "echoes_missed": "publications put on the local broker that it should have handed back, and did not, by reason",
     "local_publishes_dropped": "messages for the local broker that its connection could not take, by reason",
     "link_frames_dropped": "frames for a neighbour that its connection could not take, by reason",
-    "telemetry_dropped": "telemetry records for which there was no room: the collector did not take those before them",
+    "telemetry_dropped": "telemetry records dropped, by reason: the collector did not take those before them",
 }
 """Every counter by name, with its meaning."""
 
@@ -103,6 +104,7 @@ REASONS: Final = {
     ),
     "publications_dropped": ("link down", "hops", "urgent", "start", "refused"),
     "publications_dead": ("plugin", "refused"),
+    "broker_sessions_lost": ("intake",),
     "subscriptions_established": ("partly",),
     "subscriptions_refused": (
         "record",
@@ -117,6 +119,8 @@ REASONS: Final = {
         "cycle",
         "hops",
     ),
+    "subscriptions_expired": ("lease",),
+    "pointers_dropped": ("too many",),
     "mirror_refused": ("too large",),
     "questions_refused": ("rate", "client", "topic", "matcher", "agent", "oversized", *REQUESTS),
     "frames_refused": (*REFUSALS, "park", "status", "order", "answer"),
@@ -139,13 +143,14 @@ REASONS: Final = {
     "echoes_missed": ("late", "session lost", "too many"),
     "local_publishes_dropped": DROPS,
     "link_frames_dropped": DROPS,
+    "telemetry_dropped": ("queue full",),
 }
 """The reasons that are known beforehand, by counter."""
 
 BY_PLUGIN: Final = ("plugin_failures", "payloads_undecodable")
 """Counters whose reasons are names of plugins and codecs, which nobody knows beforehand."""
 
-FAILURE_WORDS: Final = ("refused", "dropped", "failures", "undecodable", "dead", "expired")
+FAILURE_WORDS: Final = ("refused", "dropped", "failures", "undecodable", "dead", "expired", "lost")
 """A counter whose name ends in one of these counts what somebody may want to do something about."""
 
 
@@ -180,8 +185,12 @@ class Counters:
         return {reason: count for (counted, reason), count in sorted(self._counts.items()) if counted == name}
 
     def check(self) -> None:
-        """State that every reason was known beforehand: whoever alerts on a rise must have its series before."""
+        """State that every failure has a reason, and every reason was known beforehand.
+
+        Whoever alerts on a rise must have its series before.
+        """
         for name, reason in self._counts:
+            assert reason or not is_failure(name), name
             assert not reason or name in BY_PLUGIN or reason in REASONS.get(name, ()), (name, reason)
 
     def snapshot(self) -> dict[str, int]:

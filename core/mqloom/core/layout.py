@@ -164,6 +164,14 @@ def place(gateway: GatewayId) -> str:
     return f"{_of(gateway)}/place"
 
 
+def intake(gateway: GatewayId) -> str:
+    """Return the topic on which a gateway keeps, for itself, what its intake's session is subscribed to (retained).
+
+    Nobody can ask a broker for that, and the session outlives the configuration that it was made for.
+    """
+    return f"{_of(gateway)}/intake"
+
+
 def drain(gateway: GatewayId) -> str:
     """Return the topic on which a gateway keeps, for itself, that it moves all its clients away (retained)."""
     return f"{_of(gateway)}/drain"

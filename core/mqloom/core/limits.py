@@ -1,4 +1,10 @@
-"""Every bound of the protocol in one place; what happens at a bound is said beside it."""
+"""Every bound of the protocol in one place; what happens at a bound is said beside it.
+
+The windows of publications (INTAKE_WINDOW, LINK_WINDOW, FLOW_QUEUE_MAX, LOCAL_WINDOW) count them and do not weigh them.
+All that they hold of QoS 1 has come from some broker that was not sent the acknowledgement yet; so in bytes they are
+bounded by what brokers hand over without one, which is for their operators to say, times the largest payload: see the
+limits in docs/operations.md.
+"""
 
 from typing import Final
 
@@ -136,6 +142,9 @@ PORTRAIT_LINKS_MAX: Final = 256
 PORTRAIT_BYTES_MAX: Final = 512 * 1024
 """A larger portrait is not read."""
 
+INTAKE_BYTES_MAX: Final = 256 * 1024
+"""A larger record of what the session of a gateway's intake is subscribed to is not read."""
+
 REPORT_EVERY_S: Final = 5.0
 """How often a gateway writes its report."""
 
@@ -220,6 +229,12 @@ FRAME_FULL: Final = 64
 RESEND_FRAMES_MAX: Final = 256
 """Frames sent again in one go."""
 
+EARLIER_PARKED_S: Final = 600.0
+"""How long after our first marker what earlier epochs parked still counts, if the broker may send it again late."""
+
+PARKED_RANGES_MAX: Final = 1_024
+"""Ranges of numbers of parked frames that are done; past that the lowest is forgotten, and could come again."""
+
 MARKER_S: Final = 10.0
 """How long the marker at the end of a park may take to come back before another is written: the broker may have lost
 its store."""
@@ -281,7 +296,7 @@ PLAIN_FILTERS_MAX: Final = 10_000
 """Topic filters of the plain clients of one broker; further ones are not federated, and counted."""
 
 PLAIN_FILTERS_PER_CLIENT_MAX: Final = 1_000
-"""Topic filters of one plain client of a Mosquitto; further ones are passed over, counted, and logged."""
+"""Topic filters of one plain client; further ones are passed over, counted, and logged."""
 
 ECHOES_MAX: Final = 65_536
 """Republished publications that the broker has not handed back yet; past that the oldest is forgotten, and taken for a
@@ -422,11 +437,13 @@ DRIVER_BATCH_MAX: Final = 512
 """Publications or frames that a driver hands to a core in one event; the rest waits for the next."""
 
 DRIVER_BACKLOG_MAX: Final = 50_000
-"""Messages a driver holds for its core; past that those of QoS 0 are dropped and counted, and the others wait at the
-broker, unacknowledged."""
+"""Messages a driver holds for its core; past that those of QoS 0 are dropped and counted. Past half of it no more are
+read from the network (with paho they are), unless the intake is paused: then what the broker hands over of QoS 1 is
+taken, and only the broker's own window bounds it. To read nothing more would be no way out: by the same connection come
+acknowledgements that others wait for, and whom we may be waiting for ourselves."""
 
 DRIVER_BACKLOG_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Payload bytes likewise."""
+"""Payload bytes likewise, and with the same exception."""
 
 STATUS_EVERY_S: Final = 1.0
 """The least time between two corrections of our own status, should somebody else write it."""

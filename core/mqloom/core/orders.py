@@ -26,6 +26,7 @@ What does not count raises OrderError, whose `reason` is the name under which it
     replayed     orders    of a session that we have obeyed already
     roster       orders    no roster has come yet that says where the target is
     target       orders    the target is not in the roster, or is where we are; of references: the latter
+    tls          both      the target has no TLS, and this client has
     stranger     reference to a place that is not in the roster
     crowded      orders    of more sessions at once than are remembered; a reference too soon after another
     outdated     rosters   other brokers than in a later one that we have

@@ -26,7 +26,8 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
     `receipt` is the number by which the driver is told to acknowledge it, `packet` its packet id, and `again` MQTT's
     DUP flag: the broker has sent it before. Of QoS 0 all three are nothing.
     `retain` is as it was published, where the broker tells (MQTT 5); what is `replayed` was published at some earlier
-    time, and comes out of the broker's memory because we subscribed.
+    time, and comes out of the broker's memory because we subscribed. What is no data any more only has its turn to be
+    acknowledged.
     """
 
     topic: str
@@ -39,6 +40,7 @@ class Incoming(Struct, frozen=True, kw_only=True, gc=False):
     packet: int = 0
     again: bool = False
     replayed: bool = False
+    is_data: bool = True
 
 
 class Publication(Struct, frozen=True, array_like=True, tag=1, gc=False):

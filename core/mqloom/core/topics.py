@@ -8,8 +8,9 @@ All relations are exact. They take topics and filters that the checks have passe
 """
 
 import urllib.parse
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, ParamSpec, TypeVar, cast
 
 from mqloom.core.errors import TopicError
 
@@ -20,7 +21,42 @@ TOPICS_REMEMBERED_MAX: Final = 16_384
 """Topics about which answers are known by heart; of more, those asked for least lately are worked out again."""
 
 REMEMBERED_LENGTH_MAX: Final = 256
-"""Longer topics are not remembered: nobody's topics may fill the memory."""
+"""Longer topics are remembered only for a moment: nobody's topics may fill the memory."""
+
+LONG_REMEMBERED_MAX: Final = 64
+"""Answers about longer ones; with the next all answers are forgotten, and worked out again. At 64 KiB for a topic, and
+as much for what is said of it, that is 8 MiB."""
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def by_heart(answers_max: int) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
+    """Have the answers of a function of texts known by heart, short ones and few long ones.
+
+    That is looked at only for answers that are new: those that are known come as fast as from `lru_cache`.
+    """
+
+    def decorate(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+        long = 0
+        answer = cast(Callable[..., object], function)
+
+        @lru_cache(answers_max)
+        def remembered(*texts: str) -> object:
+            nonlocal long
+            for text in texts:
+                if len(text) > REMEMBERED_LENGTH_MAX:
+                    if long == LONG_REMEMBERED_MAX:
+                        remembered.cache_clear()
+                        long = 0
+                    long += 1
+                    break
+            return answer(*texts)
+
+        return cast(Callable[Arguments, Answer], remembered)
+
+    return decorate
+
 
 _ID_SAFE: Final = "@:=,"
 """Left as they are in ids, besides ASCII letters, digits and `_-~`, which are always."""
@@ -29,21 +65,12 @@ _EMPTY_ID: Final = "%"
 """The empty id: an empty level is too easily lost, and no other id is written so."""
 
 
+@by_heart(TOPICS_REMEMBERED_MAX)
 def check_topic(topic: str) -> None:
     """Raise TopicError unless one can publish to the topic."""
-    if len(topic) > REMEMBERED_LENGTH_MAX:
-        _check_topic(topic)
-    else:
-        _check_topic_by_heart(topic)
-
-
-def _check_topic(topic: str) -> None:
     _check_text(topic)
     if "+" in topic or "#" in topic:
         raise TopicError("a topic to publish to has no wildcards + or #", topic)
-
-
-_check_topic_by_heart = lru_cache(TOPICS_REMEMBERED_MAX)(_check_topic)
 
 
 def check_topic_filter(text: str) -> None:
@@ -60,15 +87,9 @@ def check_topic_filter(text: str) -> None:
             raise TopicError(f"+ and # are a level by themselves, not part of one as in {level[:100]!r}", text)
 
 
-@lru_cache(16_384)  # each publication is asked about several times, and most topics come again
+@by_heart(TOPICS_REMEMBERED_MAX)  # each publication is asked about several times, and most topics come again
 def topic_matches(text: str, topic: str) -> bool:
     """Say whether the topic filter matches the topic."""
-    if len(topic) > REMEMBERED_LENGTH_MAX:
-        return _matches(text, topic)
-    return _matches_by_heart(text, topic)
-
-
-def _matches(text: str, topic: str) -> bool:
     if "+" not in text and "#" not in text:
         return text == topic
     if topic[0] == "$" and text[0] in "+#":
@@ -81,9 +102,6 @@ def _matches(text: str, topic: str) -> bool:
     elif len(levels) != len(wanted):
         return False
     return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
-
-
-_matches_by_heart = lru_cache(TOPICS_REMEMBERED_MAX)(_matches)  # a deployment has few topics, and many publications
 
 
 def topic_filter_covers(wide: str, narrow: str) -> bool:
@@ -123,7 +141,7 @@ def filter_levels(text: str) -> list[str]:
     return ["", "+", "#"] if text == "/#" else text.split("/")
 
 
-@lru_cache(maxsize=16_384)  # the same few names, once for every message
+@by_heart(TOPICS_REMEMBERED_MAX)  # the same few names, once for every message
 def encode_id(text: str) -> str:
     """Return the id as one level of a topic, percent-encoded. Raises TopicError for a lone surrogate.
 

@@ -83,7 +83,6 @@ def _problems(configuration: Configuration, broker: BrokerTable, clients: Sequen
 
 def _own(configuration: Configuration, broker: BrokerTable) -> Account:
     data = tuple(configuration.federation.data)
-    republishes = bool(broker.federate) or broker.adapter != "mqtt"
     return Account(
         broker.username,
         f"the gateway {broker.id}",
@@ -93,7 +92,7 @@ def _own(configuration: Configuration, broker: BrokerTable) -> Account:
             layout.here(),
             layout.roster(),
             *_intos(configuration, broker),
-            *(data if republishes else ()),
+            *(data if broker.republishes else ()),
             *configuration.alerts,
         ),
         broker.id,

@@ -61,6 +61,8 @@ class Sample(NamedTuple):
     """Whether the covering set that was handed in matches it."""
     size: int
     """Bytes of topic and payload."""
+    comes_anyway: bool = False
+    """Whichever clients go, it comes in: it was published here, is passed on, or is wanted here by what cannot move."""
 
 
 class ProfileTaken(NamedTuple):

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from mqloom.core.counters import Counters
@@ -24,7 +25,7 @@ from mqloom.gateway.drivers.observing import ObservationPlan, Sinks
 from mqloom.gateway.drivers.telemetry import TelemetryPlan
 from mqloom.gateway.drivers.wall_clock import wall_at
 from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, CounterRecord, RecordRequest, SubscribeRequest
-from mqloom.gateway.key_file import keyring_in, order_keys_in
+from mqloom.gateway.key_file import keyring_in, order_keys_in, session_secret_in
 from mqloom.gateway.link_changes import Network
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
@@ -67,7 +68,8 @@ class Assembly:
         self._keyring: Keyring | None = None
         configuration, manager = federation.configuration, federation.manager
         broker = configuration.broker(gateway)
-        address = _address(configuration, broker)
+        self._session_secret = _session_secret(configuration)  # for as long as we run: other ids are other sessions
+        address = replace(_address(configuration, broker), session_secret=self._session_secret)
         for other in configuration.neighbours(gateway):  # better to fail now than when the link is opened
             _address(configuration, configuration.broker(other), gateway)
         for hint in hints(federation):
@@ -80,6 +82,7 @@ class Assembly:
                 address,
                 self._address_of,
                 MQTT_CLIENTS[configuration.federation.mqtt_client],
+                former_sessions(gateway, configuration.neighbours(gateway)) if self._session_secret else (),
             ),
             configuration.data,
             Sinks(self._sink, self._records),
@@ -105,6 +108,8 @@ class Assembly:
             _address(federation.configuration, federation.configuration.broker(other), self._gateway)
         if changeable.keyring is not None and changeable.keyring != self._keyring:
             news.append(f"keys: {changeable.keyring.sending.name} seals from now on")
+        if changeable.keyring is not None and _session_secret(federation.configuration) != self._session_secret:
+            left.append("keys: the ids of sessions")
         self._federation, self._keyring = federation, changeable.keyring
         telemetry = telemetry_plan(federation.configuration, self._gateway)
         self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s, telemetry)
@@ -114,7 +119,8 @@ class Assembly:
         """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
         configuration = self._federation.configuration
         try:
-            return _address(configuration, configuration.broker(gateway), self._gateway)
+            address = _address(configuration, configuration.broker(gateway), self._gateway)
+            return replace(address, session_secret=self._session_secret)
         except ConfigurationError:
             return None
 
@@ -213,6 +219,17 @@ def telemetry_plan(configuration: Configuration, gateway: GatewayId) -> Telemetr
 def keyring_of(configuration: Configuration) -> Keyring | None:
     """Return the federation's keys, if it has any; raises ConfigurationError."""
     return None if configuration.key_path is None else keyring_in(configuration.key_path)
+
+
+def _session_secret(configuration: Configuration) -> bytes:
+    """Return from what the ids of gateways' sessions are made, if the federation has it; raises ConfigurationError."""
+    return b"" if configuration.key_path is None else session_secret_in(configuration.key_path)
+
+
+def former_sessions(gateway: GatewayId, neighbours: Sequence[GatewayId]) -> list[str]:
+    """Return the ids of the sessions that its own broker kept for a gateway while the federation had no secret."""
+    parts = ("", "-control", "-interest", *(f"-park-{each}" for each in neighbours))
+    return [f"mqloom-{gateway}{part}" for part in parts]
 
 
 def _order_parts(configuration: Configuration) -> OrderParts | None:

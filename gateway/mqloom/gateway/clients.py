@@ -232,11 +232,11 @@ class Clients:
         """End what was not renewed."""
         for client in self._subscribers.expired(now):
             keys = self._subscribers.keys_of(client)
-            self._journal.counters.add("subscriptions_expired", amount=len(keys))
+            self._journal.counters.add("subscriptions_expired", "lease", amount=len(keys))
             self._end(keys, now)
             self._delete(client, now)
         for client in self._pointers.pushed_out():
-            self._journal.counters.add("pointers_dropped")
+            self._journal.counters.add("pointers_dropped", "too many")
             self._delete(client, now)
         for client in self._pointers.expired(now):
             self._delete(client, now)

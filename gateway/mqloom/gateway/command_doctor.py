@@ -13,11 +13,12 @@ from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import BrokerError, ConfigurationError
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import DOCTOR_BROKERS_MAX, DOCTOR_MESSAGES_MAX
+from mqloom.core.topics import topic_matches
 from mqloom.gateway.assembly import reachable_brokers, visiting_address
 from mqloom.gateway.command_options import add_configuration
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.doctor_topics import needs_abroad, needs_at_home
+from mqloom.gateway.doctor_topics import Needs, needs_abroad, needs_at_home
 from mqloom.gateway.doctoring import (
     Examination,
     Finding,
@@ -48,19 +49,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many messages a broker is given to keep, up to {DOCTOR_MESSAGES_MAX:,}; default: 2000",
     )
+    parser.add_argument(
+        "--data-topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="a data topic where a probe, one byte, harms nobody: to see whether gateways may use it; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="for programs: one object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found at each broker; 1 if something is wrong."""
     configuration = load_federation(arguments.configuration).configuration
+    _check_data_topics(configuration, arguments.data_topic)
     brokers = [configuration.broker(arguments.broker)] if arguments.broker else configuration.brokers
 
     def tell(broker: BrokerTable, text: str) -> None:
         sys.stderr.write(f"mqloom doctor: {broker.id}: {text} ...\n")
 
     def examine_one(broker: BrokerTable) -> Examination:
-        return examine(configuration, broker, arguments.messages, partial(tell, broker))
+        return examine(configuration, broker, arguments.messages, partial(tell, broker), arguments.data_topic)
 
     with ThreadPoolExecutor(DOCTOR_BROKERS_MAX) as pool:
         examinations = dict(zip((broker.id for broker in brokers), pool.map(examine_one, brokers), strict=True))
@@ -70,13 +79,26 @@ def run(arguments: argparse.Namespace) -> int:
         for broker, examination in examinations.items():
             sys.stdout.write("\n".join([*as_lines(broker, examination), ""]))
         wrong = [broker for broker, examination in examinations.items() if not examination.is_well]
-        verdict = f"not well: {', '.join(wrong)}" if wrong else "all is well"
+        verdict = (
+            f"not well: {', '.join(wrong)}"
+            if wrong
+            else "all is well, as far as that can be seen: what cannot is noted"
+        )
         sys.stdout.write(f"federation {configuration.federation.name}: {verdict}\n")
     return 0 if all(examination.is_well for examination in examinations.values()) else 1
 
 
-def examine(configuration: Configuration, broker: BrokerTable, messages: int, tell: Tell) -> Examination:
-    """Return what is found at one broker."""
+def _check_data_topics(configuration: Configuration, topics: Sequence[str]) -> None:
+    for topic in topics:
+        if not any(topic_matches(data, topic) for data in configuration.federation.data) or {*topic} & {*"+#"}:
+            problem = f"--data-topic {topic!r}: it is no topic of the federation's data"
+            raise ConfigurationError(configuration.source, (problem,))
+
+
+def examine(
+    configuration: Configuration, broker: BrokerTable, messages: int, tell: Tell, data_topics: Sequence[str] = ()
+) -> Examination:
+    """Return what is found at one broker; to data topics nothing is written but to those."""
     where = f"{broker.host}:{broker.port}"
     addresses, problems = reachable_brokers(configuration)
     if broker.id in problems:
@@ -96,7 +118,8 @@ def examine(configuration: Configuration, broker: BrokerTable, messages: int, te
     if was_known and counts is not None:
         findings.append(judge_queue(messages, counts[1], counts[0]))
     tell("what the gateways' accounts may do")
-    findings += _permissions(configuration, broker, address, version, mark)
+    home = needs_at_home(configuration, broker, mark, data_topics)
+    findings += _permissions(configuration, broker, address, version, name, home)
     if broker.adapter == "mosquitto":
         tell("whether its log tells what plain clients subscribe to")
         findings.append(_log(address, name, version, layout.park(broker.id, GatewayId(mark))))
@@ -120,14 +143,13 @@ def _log(address: BrokerAddress, name: str, version: str, topic: str) -> Finding
 
 
 def _permissions(
-    configuration: Configuration, broker: BrokerTable, address: BrokerAddress, version: str, mark: str
+    configuration: Configuration, broker: BrokerTable, address: BrokerAddress, version: str, name: str, home: Needs
 ) -> Sequence[Finding]:
     """Try the topics of the gateway beside a broker, and of all neighbours, each by its own account."""
     findings: list[Finding] = []
-    name = f"mqloom-{mark}"
     subject = f"gateway {broker.id}"
     try:
-        permissions = try_needs(address, name, version, needs_at_home(configuration, broker, mark))
+        permissions = try_needs(address, name, version, home)
         findings += judge_permissions(subject, permissions)
     except BrokerError as error:
         findings.append(Finding(subject, "wrong", error.problem, ("try again; see the broker's log",)))

@@ -1,4 +1,7 @@
-"""Move all clients of a broker to others, and whoever comes, so that it can be stopped for maintenance."""
+"""Move all clients of a broker to others, and whoever comes, so that it can be stopped for maintenance.
+
+All that have subscriptions in the federation: who only publishes, or is a plain client, is unknown to its gateway.
+"""
 
 import argparse
 import sys
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"mqloom drain: {text}\n")
         return 1
     if not arguments.json:
-        sys.stdout.write(f"{gateway} has no clients any more: {clients(answer.moved)} moved\n")
+        sys.stdout.write(f"{gateway} has no clients of the federation any more: {clients(answer.moved)} moved\n")
     return 0
 
 

@@ -12,6 +12,7 @@ from mqloom.gateway.key_file import (
     KIND,
     NAMES,
     ORDER_KIND,
+    SESSION_KIND,
     Step,
     is_open_to_others,
     new_key,
@@ -23,7 +24,7 @@ from mqloom.gateway.key_file import (
 
 DEFAULT: Final = Path("federation.keys")
 
-PURPOSES: Final = ("between gateways", "orders", "telemetry")
+PURPOSES: Final = ("between gateways", "orders", "telemetry", "sessions")
 
 GATEWAYS: Final = "Bring it to every gateway, and let each read it"
 NEXT: Final = {
@@ -54,6 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("rotate", "do the next of three steps from an old key to a new one, while the federation runs"),
         ("show", "list the ids and states of keys, without their secrets"),
         ("order", "add an order key to a file of an earlier release, which has none"),
+        (
+            "sessions",
+            "add the secret that hides the ids of gateways' sessions to a file of an earlier release, which has none",
+        ),
         ("public", "print the public halves of the order keys, for clients: not secret"),
         (
             "telemetry",
@@ -91,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
             _telemetry(path, arguments.to)
         case "order":
             _add_order_key(path)
+        case "sessions":
+            _add_session_secret(path)
         case "public":
             order_keys = order_keys_in(path)
             if order_keys is None:
@@ -124,6 +131,18 @@ def _add_order_key(path: Path) -> None:
     write_keys(path, [*known, key], is_new=False)
     text = f"{path}: order key {key.id} added. Bring it to every gateway, and start each again."
     sys.stdout.write(f"{text} What clients need: mqloom keys public\n")
+
+
+def _add_session_secret(path: Path) -> None:
+    known = read_keys(path)
+    if any(table.kind == SESSION_KIND for table in known):
+        raise ConfigurationError(str(path), ("has a secret for sessions already, which does not change",))
+    key = new_key("sending", SESSION_KIND)
+    write_keys(path, [*known, key], is_new=False)
+    sys.stdout.write(
+        f"{path}: secret {key.id} for sessions added. Bring it to every gateway, and start each again while nothing is "
+        "published, held or parked: what its broker keeps for it under the former ids is discarded.\n"
+    )
 
 
 def _telemetry(path: Path, to: Path | None) -> None:

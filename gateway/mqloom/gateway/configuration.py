@@ -85,6 +85,11 @@ class BrokerTable(Struct, frozen=True, kw_only=True):
         tls = self.tls if self.client_tls == "same" else self.client_tls == "on"
         return RosterBroker(host=self.client_host or self.host, port=self.client_port or self.port, tls=tls)
 
+    @property
+    def republishes(self) -> bool:
+        """Whether publications of other gateways are published here under their own topics, for plain clients."""
+        return bool(self.federate) or self.adapter != "mqtt"
+
     def visitor_name(self, visitor: GatewayId) -> str:
         """Whom another gateway logs in as at this broker."""
         return self.link_username.replace(GATEWAY_MARK, visitor) if self.link_username else self.username

@@ -1,12 +1,15 @@
 """What a doctor makes of what was seen at a broker: well, or not, and what to change."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import READ_BYTES_MAX
+from mqloom.core.limits import DOCTOR_MESSAGE_BYTES, READ_BYTES_MAX
 
 Verdict = Literal["ok", "wrong", "unknown", "note"]
+
+LOG_TYPES: Final = ("subscribe", "unsubscribe", "notice")
+"""What of Mosquitto's log the gateway reads."""
 
 PERSISTENCE: Final = (
     "Mosquitto: persistence true, and persistence_location a folder that it may write",
@@ -38,11 +41,14 @@ class Finding(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """What came of trying one topic. Granted: the broker says yes, but that alone proves nothing with every broker."""
+    """What came of trying one topic. Granted: the broker says yes, but that alone proves nothing with every broker.
+
+    Untried: a probe would be taken for the real thing.
+    """
 
     what: Literal["read", "write"]
     topics: str
-    outcome: Literal["proven", "granted", "refused", "unknown"]
+    outcome: Literal["proven", "granted", "refused", "unknown", "untried"]
 
 
 class Examination(NamedTuple):
@@ -74,7 +80,7 @@ def judge_session(is_kept: bool | None) -> Finding:
         text = "forgets a client as soon as it is away: what is published meanwhile is lost to it"
         return Finding("sessions", "wrong", text, PERSISTENCE)
     unseen = "whether they survive its restart cannot be seen from outside"
-    return Finding("sessions", "ok", f"keeps the sessions of clients that are away; {unseen}", PERSISTENCE[:1])
+    return Finding("sessions", "note", f"keeps the sessions of clients that are away; {unseen}", PERSISTENCE)
 
 
 def judge_size(packet_bytes_max: int, payload_bytes_max: int) -> Iterable[Finding]:
@@ -103,7 +109,10 @@ def judge_queue(sent: int, kept: int, acknowledged: int) -> Finding:
     if kept < sent:
         text = f"acknowledged {sent:,} messages for a client that was away, and kept {kept:,}: it drops past its limits"
         return Finding("queue", "wrong", text, QUEUE)
-    return Finding("queue", "ok", f"kept all {sent:,} messages for a client that was away")
+    text = f"kept all {sent:,} messages for a client that was away, {sent * DOCTOR_MESSAGE_BYTES:,} bytes"
+    return Finding(
+        "queue", "ok", f"{text}; a limit above that is not seen: there must be none ({', '.join(QUEUE[:2])})"
+    )
 
 
 def judge_permissions(subject: str, permissions: Sequence[Permission]) -> Iterable[Finding]:
@@ -115,23 +124,32 @@ def judge_permissions(subject: str, permissions: Sequence[Permission]) -> Iterab
         yield Finding(subject, "wrong", text, advice)
     else:
         proven = sum(each.outcome == "proven" for each in permissions)
-        yield Finding(subject, "ok", f"may use all its topics; {proven} of {len(permissions)} proven by a message")
+        text = f"is refused none of the topics that were tried; {proven} of {len(permissions)} proven by a message"
+        yield Finding(subject, "ok", text)
     granted = [each for each in permissions if each.outcome == "granted"]
     if granted:
         names = ", ".join(each.topics for each in granted)
         text = f"the broker says yes to {names}, but only what comes would prove that"
         yield Finding(subject, "note", text)
+    untried = [each for each in permissions if each.outcome == "untried"]
+    if untried:
+        names = "; ".join(f"{each.what} {each.topics}" for each in untried)
+        yield Finding(subject, "note", f"not tried, for a probe would be taken for the real thing: {names}")
     unknown = [each for each in permissions if each.outcome == "unknown"]
     if unknown:
         yield Finding(subject, "unknown", "nothing can be seen of " + ", ".join(each.topics for each in unknown))
 
 
-def judge_log(is_told: bool) -> Finding:
-    """Judge by whether a Mosquitto whose log the gateway reads has told of a subscription there."""
-    if is_told:
-        return Finding("plain clients", "ok", "its log tells what they subscribe to")
-    text = "its log does not tell what they subscribe to: nothing would be brought to them"
-    return Finding("plain clients", "wrong", text, LOG)
+def judge_log(told: Collection[str]) -> Finding:
+    """Judge by which of LOG_TYPES the log of a Mosquitto has told that the gateway reads."""
+    if "subscribe" not in told:
+        text = "its log does not tell what they subscribe to: nothing would be brought to them"
+        return Finding("plain clients", "wrong", text, LOG)
+    missing = [each for each in LOG_TYPES if each not in told]
+    if missing:
+        text = f"its log does not tell {' and '.join(missing)}: what they wanted once would be brought to them for ever"
+        return Finding("plain clients", "wrong", text, (*(f"Mosquitto: log_type {each}" for each in missing), LOG[2]))
+    return Finding("plain clients", "ok", "its log tells what they subscribe to, and when they end that or leave")
 
 
 def judge_openness(is_open: bool) -> Iterable[Finding]:
@@ -150,7 +168,8 @@ def as_lines(broker: str, examination: Examination) -> list[str]:
             f"{finding.subject:{width}}  {finding.text}"
         )
         if finding.verdict in ("wrong", "note"):
-            lines += [f"  {'':7}  {'':{width}}  change: {advice}" for advice in finding.advice]
+            what = "change" if finding.verdict == "wrong" else "check"
+            lines += [f"  {'':7}  {'':{width}}  {what}: {advice}" for advice in finding.advice]
     return lines
 
 

@@ -15,7 +15,8 @@ parked behind it, the park is empty. If little was, newer ones are held in the q
     PARK    go into the park       the link is up, the marker is back, and little is behind it: HOLD
 
 A gateway begins with HOLD, because a former life of it may have parked something. Everything in the park is given back
-by the broker in order, and again after a break; what was sent twice is dropped by its receiver.
+by the broker in order, and again after a break; what was sent twice is dropped by its receiver. What somebody writes
+into the park once more, having read it there, is refused (`taken_frames`).
 Publications of QoS 0 are never parked, but dropped and counted; so are waves, which count as lost with the link.
 
 While a primary link is moved, what is for the old neighbour is held in the queue. From when it is decided that another
@@ -40,6 +41,7 @@ from mqloom.gateway.departures import Entry
 from mqloom.gateway.holdings import Parking
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.receipts import Receipts
+from mqloom.gateway.taken_frames import TakenFrames
 
 LITTLE: Final = FLOW_QUEUE_MAX // 2
 """So many publications behind the marker are little."""
@@ -57,7 +59,13 @@ class Flow:
     """What waits for one neighbour."""
 
     def __init__(
-        self, gateway: GatewayId, neighbour: GatewayId, epoch: int, deliveries: Deliveries, journal: Journal
+        self,
+        gateway: GatewayId,
+        neighbour: GatewayId,
+        epoch: int,
+        deliveries: Deliveries,
+        journal: Journal,
+        numbered: int = 0,
     ) -> None:
         self._gateway = gateway
         self._neighbour = neighbour
@@ -68,6 +76,9 @@ class Flow:
         self._queue: deque[Entry] = deque()
         self._from_park: deque[Entry] = deque()
         self._receipts = Receipts()
+        self._taken = TakenFrames(epoch, numbered)
+        self.comes_in_order = True
+        """Whether our broker hands what it sends again over at once, and in order."""
         self._is_open = False
         self._marker = 0
         self._behind_marker = 0
@@ -125,6 +136,7 @@ class Flow:
             self._effects.append(ClosePark(neighbour=self._neighbour))
         self._from_park.clear()
         self._receipts.void()
+        self._taken.void()
         self._marker_until = None
 
     def give_up(self) -> None:
@@ -145,9 +157,17 @@ class Flow:
             self._journal.refuse("frames_refused", "park", f"parked for {self._neighbour}: {error.problem}")
             self._receipts.settle(receipt)
             return ()
+        how = self._taken.take(frame.conversation.epoch, frame.sequence, data, receipt, now)
+        if how != "new":
+            if how == "done" or self.comes_in_order:  # else the broker may send again what it has sent
+                text = f"parked for {self._neighbour}: it has come out of the park before"
+                self._journal.refuse("frames_refused", "replayed", text)
+            if how == "done":
+                self._receipts.settle(receipt)
+            return ()
         publications = [message for message in frame.messages if isinstance(message, Publication) and message.qos]
         if not publications:
-            self._receipts.settle(receipt)
+            self.settle(receipt)
         if not frame.messages and frame.conversation == (self._epoch, self._marker):
             self._marker_came(now)
         return publications
@@ -158,7 +178,8 @@ class Flow:
 
     def settle(self, receipt: int) -> None:
         """A message of the park is taken care of."""
-        self._receipts.settle(receipt)
+        for each in self._taken.settle(receipt):
+            self._receipts.settle(each)
 
     def wake(self, now: float) -> None:
         """Write the marker again, if it does not come back."""
@@ -215,12 +236,18 @@ class Flow:
         return sum(entry.duty is not None for queue in (self._queue, self._from_park) for entry in queue)
 
     @property
+    def numbered(self) -> int:
+        """The highest number that anything in the park has had in this epoch."""
+        return self._taken.numbered
+
+    @property
     def parking(self) -> Parking:
         """What is known of the park."""
         return Parking(not self.is_clear, self._behind_marker)
 
     def check(self) -> None:
         """State the invariants: nothing comes out of a closed park, nothing waits where all is parked."""
+        self._taken.check()
         assert self._is_open or not (self._from_park or len(self._receipts))
         assert self.mode is not Mode.PARK or not self._queue
         assert self._is_pinned or len(self._queue) <= FLOW_QUEUE_MAX
@@ -243,7 +270,7 @@ class Flow:
         for batch in batches([entry.message for entry in kept]):
             part = kept[start : start + len(batch)]
             start += len(batch)
-            frame = Frame(self._gateway, Conversation(self._epoch, 0), 0, batch)
+            frame = Frame(self._gateway, Conversation(self._epoch, 0), self._taken.next_number(), batch)
             duties = [entry.duty for entry in part if entry.duty is not None]
             self._deliveries.publish(self._message(frame), duties, is_vital=True)
             for duty in duties:  # the claim of the neighbour is now one of our broker
@@ -253,10 +280,11 @@ class Flow:
         self._marker += 1
         self._behind_marker = 0
         self._marker_until = now + MARKER_S
-        marker = Frame(self._gateway, Conversation(self._epoch, self._marker), 0, ())
+        marker = Frame(self._gateway, Conversation(self._epoch, self._marker), self._taken.next_number(), ())
         self._deliveries.publish(self._message(marker), (), is_vital=True)
 
     def _marker_came(self, now: float) -> None:
+        self._taken.marked(now, comes_in_order=self.comes_in_order)
         self._marker_until = None
         if not self._behind_marker:
             self.mode = Mode.DIRECT

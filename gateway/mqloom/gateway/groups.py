@@ -6,8 +6,12 @@ every gateway carries them, whether or not somebody listens, and nobody's subscr
 
 A group that loses its last subscriber is told once more, without any: else whoever reads would have it here for ever,
 and again where its subscribers went.
+
+What could not be told in its window, for want of room, is told later: each group is counted since it was told last, and
+says over how long.
 """
 
+import heapq
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -20,12 +24,26 @@ from mqloom.core.subscription import Subscription
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Subscriptions that want the same, and what they got since the window began."""
+    """Subscriptions that want the same, and what they got since they were told of last."""
 
     subscription: Subscription
+    since_s: float
+    """When that was, by the windows that have passed; or when the first of them came."""
     subscribers: int = 0
     publications: float = 0
     payload_bytes: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTold:
+    """What there is to tell of a group."""
+
+    subscription: Subscription
+    subscribers: int
+    publications: float
+    payload_bytes: float
+    window_s: float
+    """Over how long it got that."""
 
 
 class Groups:
@@ -35,7 +53,9 @@ class Groups:
         self._of: dict[SubscriptionKey, Group] = {}
         self._groups: dict[Subscription, Group] = {}
         self._silent_from = 0
+        self._now_s = 0.0
         self._busy: dict[Group, None] = {}
+        """Those with something to tell."""
         self._gone: dict[Subscription, Group] = {}
         for key, subscription in subscriptions:
             self.add(key, subscription)
@@ -47,10 +67,12 @@ class Groups:
         """A subscription of one of our own clients stands from now on."""
         if subscription.topics == layout.alerts():
             return
-        group = self._groups.get(subscription)
-        self._gone.pop(subscription, None)
+        group = self._groups.get(subscription) or self._gone.pop(subscription, None)
         if group is None:
-            group = self._groups[subscription] = Group(subscription)
+            group = Group(subscription, self._now_s)
+        self._groups[subscription] = group
+        if group.publications:
+            self._busy[group] = None
         group.subscribers += 1
         self._of[key] = group
 
@@ -61,10 +83,10 @@ class Groups:
             return
         group.subscribers -= 1
         if not group.subscribers:
+            del self._groups[group.subscription]
+            self._busy.pop(group, None)
             if len(self._gone) < GROUPS_GONE_MAX:
                 self._gone[group.subscription] = group
-            if not group.publications:
-                del self._groups[group.subscription]
 
     def matched(self, keys: Collection[SubscriptionKey], payload_bytes: int, weight: float) -> None:
         """A publication, which stands for so many, went to these subscriptions."""
@@ -74,27 +96,33 @@ class Groups:
             group.payload_bytes += payload_bytes * weight
             self._busy[group] = None
 
-    def window(self, most: int) -> list[Group]:
-        """Return the groups to tell of, and begin a window: those that are gone, those with most traffic, then others.
+    def begin(self) -> None:
+        """Count from now on: what was before is not told."""
+        for group in (*self._groups.values(), *self._gone.values()):
+            self._told(group)
+        self._busy = {}
 
-        Their figures are to be read at once; with the next call they are of the next window.
+    def window(self, most: int, window_s: float) -> list[GroupTold]:
+        """Return what there is to tell when so many seconds more have passed, of as many groups at most.
+
+        Those that are gone come first, then those that had most, then others in turn.
         """
+        self._now_s += window_s
         gone = list(islice(self._gone.values(), most))
+        busy = heapq.nlargest(most - len(gone), self._busy, key=lambda group: group.publications)
+        silent = list(islice(self._silent(), most - len(gone) - len(busy)))
         for group in gone:
             del self._gone[group.subscription]
-        others = [group for group in self._busy if group.subscribers]
-        busy = sorted(others, key=lambda group: -group.publications)[: most - len(gone)]
-        silent = list(islice(self._silent(), most - len(gone) - len(busy)))
-        found = [
-            Group(each.subscription, each.subscribers, each.publications, each.payload_bytes)
-            for each in (*gone, *busy, *silent)
-        ]
-        for group in self._busy:
-            group.publications = group.payload_bytes = 0
-            if not group.subscribers:
-                del self._groups[group.subscription]
-        self._busy = {}
-        return found
+        for group in busy:
+            del self._busy[group]
+        return [self._told(group) for group in (*gone, *busy, *silent)]
+
+    def _told(self, group: Group) -> GroupTold:
+        """Return what there is to tell of a group, and count anew."""
+        window_s, group.since_s = self._now_s - group.since_s, self._now_s
+        told = GroupTold(group.subscription, group.subscribers, group.publications, group.payload_bytes, window_s)
+        group.publications = group.payload_bytes = 0
+        return told
 
     def _silent(self) -> Iterator[Group]:
         """Yield groups without traffic, each window further ones, so that every one is told of in its turn."""

@@ -20,7 +20,6 @@ while over INTAKE_WINDOW publications are not taken care of.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from mqloom.core.effects import Acknowledge, Effect, HoldIntake, PublishFence, ReleaseIntake
@@ -33,7 +32,7 @@ from mqloom.core.limits import (
     USER_PROPERTIES_MAX,
 )
 from mqloom.core.publication import Incoming, Publication
-from mqloom.core.topics import check_topic
+from mqloom.core.topics import by_heart, check_topic
 from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.echoes import Echoes
 from mqloom.gateway.holdings import Progress
@@ -62,6 +61,7 @@ class Intake:
         self._receipt_of: dict[int, int] = {}  # by sequence, of those not taken care of
         self._sequence_of: dict[int, int] = {}  # by receipt, of those not acknowledged
         self._is_open = False
+        self._has_session = False
         self._is_held = True
         self._repeats_come = True
         self._first_fence_is_away = False
@@ -90,7 +90,7 @@ class Intake:
                 self._receipts.came(each.receipt)
                 if each.again and self._take_again(each):
                     continue
-            if not each.replayed and self.echoes.take(each):
+            if not each.is_data or (not each.replayed and self.echoes.take(each)):
                 self._receipts.settle(each.receipt)
             elif self._admits(each):
                 publications.append(self._number(each))
@@ -106,6 +106,18 @@ class Intake:
             self._receipts.settle(receipt)
         else:  # of an earlier connection: it comes again, or the broker has forgotten it
             self._marks.acknowledge([sequence])
+
+    def opened(self, now: float, *, echoes: bool, resumed: bool) -> None:
+        """The connection stands; whether the broker hands back what we republish, and whether it kept our session."""
+        if self._has_session and not resumed:
+            text = (
+                f"the broker {self._gateway} does not know our session any more: it has lost its store, or the session "
+                "was deleted. What it alone held is lost: publications that we had not read, and with the store what "
+                "was parked there, and what its clients had not got. Does it keep sessions on disk?"
+            )
+            self._journal.refuse("broker_sessions_lost", "intake", text)
+        self._has_session = True
+        self.echoes.opened(now, echoes=echoes, resumed=resumed)
 
     def lost(self) -> None:
         """The connection broke: what was not acknowledged comes again."""
@@ -239,7 +251,7 @@ def _problem(incoming: Incoming) -> str | None:
     return "too many properties" if len(incoming.content_type) > PROPERTY_LENGTH_MAX else None
 
 
-@lru_cache(4_096)  # most topics come again
+@by_heart(4_096)  # most topics come again
 def _is_topic(topic: str) -> bool:
     try:
         check_topic(topic)

@@ -6,7 +6,8 @@ have `agent_interfaces.py`, and those who choose whom to move `offload_interface
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -313,6 +314,18 @@ class BrokerAddress:
     username: str = ""
     password: str = ""
     tls: TlsFiles | None = None
+    session_secret: bytes = field(default=b"", repr=False)
+
+    def session(self, name: str) -> str:
+        """Return the MQTT client id of a session of a gateway's there, by its well-known name.
+
+        Whoever connects by an id can end its session with all that waits in it. So if the federation has a secret for
+        that, ids end with what nobody can work out without it, of other sessions' ids as little as of names.
+        """
+        if not self.session_secret:
+            return name
+        digest = blake2b(name.encode(), key=self.session_secret, digest_size=8, person=b"mqloom-session")
+        return f"{name}-{digest.hexdigest()}"
 
 
 class BrokerAdapter(Protocol):

@@ -8,9 +8,11 @@
     state = "sending"
     secret = "..."
 
-There are three kinds: keys with which gateways seal what they say to each other (`blake2b`, there is at least one),
-order keys with which they sign what they tell clients (`ed25519`; without one no client is ever moved), and telemetry
-keys, by which gateways and readers know the collector, and it them (`curve`; without one telemetry goes in the clear).
+There are four kinds: keys with which gateways seal what they say to each other (`blake2b`, there is at least one),
+order keys with which they sign what they tell clients (`ed25519`; without one no client is ever moved), telemetry
+keys, by which gateways and readers know the collector, and it them (`curve`; without one telemetry goes in the clear),
+and one secret (`session`) from which the ids of gateways' sessions with brokers are made. That one is never rotated:
+other ids would be other sessions, and what brokers keep in the old ones would be lost. Without it everybody knows them.
 
 One key of each kind is used (`sending`), others count beside it (`accepted`), or count only for what was kept under
 them, such as parked publications (`retired`). Keys of a kind that this release does not know are passed over: a later
@@ -27,6 +29,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from enum import Enum
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -42,6 +45,7 @@ from mqloom.gateway.tables import read_toml
 
 KIND: Final = "blake2b"
 ORDER_KIND: Final = "ed25519"
+SESSION_KIND: Final = "session"
 
 assert SEED_BYTES == SECRET_BYTES
 
@@ -49,6 +53,7 @@ NAMES: Final[Mapping[str, Callable[[bytes], str]]] = {
     KIND: lambda secret: key_of(secret).name,
     ORDER_KIND: lambda secret: OrderKey(secret).public.name,
     TELEMETRY_KIND: telemetry_key_name,
+    SESSION_KIND: lambda secret: blake2b(secret, digest_size=4, person=b"mqloom-sess-id").hexdigest(),
 }
 """The kinds that this release knows, each with how the id of a key is made from its secret."""
 
@@ -136,6 +141,11 @@ def order_keys_in(path: Path) -> OrderKeys | None:
         return [OrderKey(bytes.fromhex(table.secret)) for table in tables if table.state == state]
 
     return OrderKeys(of("sending")[0], tuple(key.public for key in of("accepted"))) if tables else None
+
+
+def session_secret_in(path: Path) -> bytes:
+    """Return from what the ids of gateways' sessions are made; nothing without it. Raises ConfigurationError."""
+    return next((bytes.fromhex(table.secret) for table in read_keys(path) if table.kind == SESSION_KIND), b"")
 
 
 def is_open_to_others(path: Path) -> bool:

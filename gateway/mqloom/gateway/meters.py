@@ -83,7 +83,7 @@ class Meter:
     def _output_ratio(self, queued: int, sent: int, window_s: float, figures: Figures) -> float:
         """Equation 3; what is left from the window before counts as queued only by keeping the line busy."""
         if not sent:  # nothing sent of what there is: that is no idle line (the equation would say 0)
-            return OUTPUT_RATIO_MAX if figures.waiting_bytes else 0.0
+            return OUTPUT_RATIO_MAX if figures.waiting_bytes or figures.is_crowded else 0.0
         busy = min(1.0, sent / (self._output_bytes_s_max * window_s))
         ratio = min(OUTPUT_RATIO_MAX, busy * max(1.0, queued / sent))
         return max(1.0, ratio) if figures.is_crowded else ratio

@@ -216,7 +216,7 @@ class Node:
             case Reconfigured():
                 self._reconfigure(event, now)
             case BrokerKnown():
-                self._traffic.intake.know(event.traits)
+                self._traffic.know(event.traits)
                 self._clients.know(event, now)
             case _ if isinstance(event, Written):
                 self._read(event, now)

@@ -47,6 +47,8 @@ class Profile:
     samples: int
     input_rate: float
     """Publications a second that came in meanwhile."""
+    staying: Bits | None = None
+    """One row: what comes in at the offloading broker whoever goes; None: nothing."""
     deliveries_factor: float = 1.0
     """How many deliveries there were, as the broker has counted them, for each that the samples make up."""
 

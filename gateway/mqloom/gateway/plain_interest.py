@@ -61,7 +61,7 @@ class PlainInterest:
         """Plain clients want this, and no more: begin what is new, then end what is gone behind what is under way."""
         self._learned = filters
         if passed_over > self._passed_over:
-            text = "of a plain client that wants too many, further ones are passed over"
+            text = "of a plain client that wants too many, or past the bound of all, further ones are passed over"
             self._journal.refuse("interest_refused", "client", text, passed_over - self._passed_over)
             self._passed_over = passed_over
         plain = {_without_share(text) for text in filters} - {""}

@@ -22,6 +22,7 @@ from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import Content
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.routes import Routes
+from mqloom.gateway.subscribers import Subscribers
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class _Profile:
     since: float
     publications: list[Publication] = field(default_factory=list)
     found: list[Sequence[SubscriptionKey]] = field(default_factory=list)
+    come_anyway: list[bool] = field(default_factory=list)
     size: int = 0
     took_s: float | None = None
     contents: list[Content] = field(default_factory=list)
@@ -47,9 +49,10 @@ class _Profile:
 class Profiling:
     """The profiles that agents of one gateway have asked for."""
 
-    def __init__(self, contents: Contents, routes: Routes, journal: Journal) -> None:
+    def __init__(self, contents: Contents, routes: Routes, subscribers: Subscribers, journal: Journal) -> None:
         self._contents = contents
         self._routes = routes
+        self._subscribers = subscribers
         self._journal = journal
         self._profiles: dict[str, _Profile] = {}
         self._again_at: float | None = None
@@ -61,14 +64,23 @@ class Profiling:
         self._profiles[agent] = _Profile(order, now)
         self._look()
 
-    def note(self, publications: Sequence[Publication], found: Sequence[Sequence[SubscriptionKey]]) -> None:
-        """These publications have come, and match this. Nothing of it may be changed afterwards."""
+    def note(
+        self,
+        publications: Sequence[Publication],
+        found: Sequence[Sequence[SubscriptionKey]],
+        come_anyway: Sequence[bool],
+    ) -> None:
+        """These publications have come, and match this; some come in though nobody here wants them.
+
+        Nothing of it may be changed afterwards.
+        """
         for profile in self._profiles.values():
             if profile.took_s is not None or profile.is_full:
                 continue
             room = profile.order.samples - len(profile.publications)
             profile.publications += publications[:room]
             profile.found += found[:room]
+            profile.come_anyway += come_anyway[:room]
             profile.size += sum(len(each.payload) for each in publications[:room])
         self._look()
 
@@ -124,7 +136,8 @@ class Profiling:
             keys = self._routes.only_here(profile.found[place])
             tries -= len(profile.found[place]) // PROFILE_KEYS
             size = len(publication.topic) + len(publication.payload)
-            profile.samples.append(Sample(keys, first is not None, size))
+            stays = profile.come_anyway[place] or not all(map(self._subscribers.is_of_client, keys))
+            profile.samples.append(Sample(keys, first is not None, size, stays))
             profile.tried = 0
 
     @property

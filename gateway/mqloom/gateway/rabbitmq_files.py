@@ -19,6 +19,7 @@ PLUGINS: Final = "[rabbitmq_management,rabbitmq_mqtt].\n"
 """The file `enabled_plugins`."""
 
 QUEUES: Final = "^mqtt-subscription-.*$"
+"""The queues of MQTT clients: `mqtt-subscription-IDqos0` and `...qos1`."""
 EXCHANGE: Final = "amq.topic"
 ANONYMOUS: Final = "anonymous"
 """The account of whoever does not log in: RabbitMQ knows nobody without one."""
@@ -80,14 +81,19 @@ def definitions(
         }
         for account, salt in zip(named, salts, strict=True)
     ]
-    both = f"({QUEUES})|(^{re.escape(EXCHANGE)}$)"
     return (
         json.dumps(
             {
                 "users": users,
                 "vhosts": [{"name": "/"}],
                 "permissions": [
-                    {"user": account.name, "vhost": "/", "configure": QUEUES, "write": both, "read": both}
+                    {
+                        "user": account.name,
+                        "vhost": "/",
+                        "configure": _queues(broker, account),
+                        "write": f"({_queues(broker, account)})|(^{re.escape(EXCHANGE)}$)",
+                        "read": f"({_queues(broker, account)})|(^{re.escape(EXCHANGE)}$)",
+                    }
                     for account in named
                 ],
                 "topic_permissions": [
@@ -107,15 +113,29 @@ def definitions(
     )
 
 
+def _queues(broker: BrokerTable, account: Account) -> str:
+    """Return which queues an account may have: nobody but the gateway itself those of a gateway's sessions.
+
+    The ids of clients are theirs to choose; all that is known of them is that they do not begin as those of gateways.
+    """
+    if account.user == broker.id:
+        return QUEUES
+    own = "" if account.user is None else f"|mqloom-{re.escape(account.user)}-to-|mqloom-doctor-"
+    return f"^mqtt-subscription-((?!mqloom-){own}).*$"
+
+
 def routing_keys(filters: Sequence[str]) -> str:
     """Return a regular expression of the routing keys, and the binding keys, that topic filters include."""
     return "|".join(f"^{_routing_key(each)}$" for each in filters) or "^$"
 
 
 def _routing_key(topic_filter: str) -> str:
-    """Return it for one filter: `+` is any level, `#` any number of levels, none included."""
+    """Return it for one filter: `+` is any level, `#` any number of levels, none included.
+
+    A level of `#` is none of those that `+` is: who may subscribe to `a/+` could bind to `a/#` by it.
+    """
     levels = topic_filter.split("/")
-    parts = ["[^.]*" if level == "+" else re.escape(level.replace(".", "/")) for level in levels if level != "#"]
+    parts = ["[^.#]*" if level == "+" else re.escape(level.replace(".", "/")) for level in levels if level != "#"]
     text = r"\.".join(parts)
     if levels[-1] != "#":
         return text

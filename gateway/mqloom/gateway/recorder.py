@@ -93,7 +93,7 @@ class Recorder:
         groups: Iterable[Record] = (
             GroupRecord(
                 at=at,
-                window_s=window_s,
+                window_s=group.window_s,
                 topics=group.subscription.topics[:TEXT_MAX],
                 where=str(group.subscription.where)[:TEXT_MAX],
                 subscribers=group.subscribers,

@@ -123,6 +123,11 @@ class Subscribers:
         """Take in what plain clients want."""
         self._owners[key] = Owner(None, topics, is_plain=True)
 
+    def is_of_client(self, key: SubscriptionKey) -> bool:
+        """Whether a subscription is that of a client, and not of the configuration or of plain clients."""
+        owner = self._owners.get(key)
+        return owner is not None and owner.client is not None
+
     def end(self, key: SubscriptionKey) -> None:
         """A subscription is ending: its name is free again, but it delivers until it is forgotten."""
         owner = self._owners[key]

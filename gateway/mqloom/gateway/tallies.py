@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.publication import Publication
 from mqloom.core.records import PaintedLink
-from mqloom.gateway.groups import Group
+from mqloom.gateway.groups import GroupTold
 from mqloom.gateway.guarded import GuardedOverlay
 from mqloom.gateway.links import Link
 from mqloom.gateway.portraits import as_it_stands
@@ -43,7 +43,7 @@ class Tallied(NamedTuple):
     """What a window has seen."""
 
     links: Sequence[tuple[PaintedLink, LinkTally]]
-    groups: Sequence[Group]
+    groups: Sequence[GroupTold]
 
 
 class Tally:
@@ -123,9 +123,11 @@ class Tally:
                 if is_passing and not here:
                     link.pure_forwards += weight
 
-    def window(self, groups_max: int) -> Tallied:
-        """Return what the window has seen, and begin the next; from the first call on there is counting."""
-        groups = self._routes.groups.window(groups_max)
+    def window(self, groups_max: int, window_s: float) -> Tallied:
+        """Return what the window of so many seconds has seen, and begin the next; the first call begins counting."""
+        if not self.is_on:
+            self._routes.groups.begin()
+        groups = self._routes.groups.window(groups_max, window_s)
         self._stride = max(1, self._seen // SAMPLES_MAX)
         self._seen = self._samples = 0
         self._pass_over = 0

@@ -31,6 +31,7 @@ from mqloom.core.limits import HOPS_MAX, MARK_EVERY
 from mqloom.core.messages import Flush, Flushed, Mark, Message, Passed
 from mqloom.core.publication import Incoming, Publication
 from mqloom.core.seen import Seen
+from mqloom.core.traits import USUAL, Traits
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.custody import Custody, Duty, FromBroker, FromGuest, FromNeighbour, FromPark, FromUs
 from mqloom.gateway.deliveries import Deliveries, dead_letter
@@ -90,9 +91,11 @@ class Traffic:
         self._deliveries = Deliveries(gateway, self._custody, journal)
         self._flows = {each: Flow(gateway, each, epoch, self._deliveries, journal) for each in links}
         self._epoch = epoch
+        self._numbered = 0  # in parks for neighbours that have gone
+        self._traits = USUAL
         self._told_mark = 0
         self._matching = Matching(matcher, contents, routes, overlay, links, self._set_aside, journal)
-        self.profiling = Profiling(contents, routes, journal)
+        self.profiling = Profiling(contents, routes, subscribers, journal)
         self.tally = Tally(routes, overlay, links)
         self._early = Early(journal)
         self._effects: list[Effect] = []
@@ -116,7 +119,7 @@ class Traffic:
             case FencePassed():
                 self.intake.fenced(event.number)
             case IntakeOpened():
-                self.intake.echoes.opened(now, echoes=event.echoes, resumed=event.resumed)
+                self.intake.opened(now, echoes=event.echoes, resumed=event.resumed)
             case IntakeLost():
                 self.intake.lost()
 
@@ -220,14 +223,25 @@ class Traffic:
 
     # ---- neighbours that come and go -----------------------------------------------------------------------------
 
+    def know(self, traits: Traits) -> None:
+        """This is how our broker behaves."""
+        self._traits = traits
+        self.intake.know(traits)
+        for flow in self._flows.values():
+            flow.comes_in_order = traits.keeps_packet_ids and traits.repeats_at_once
+
     def add_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is a neighbour from now on; until it has said everything, it may want anything."""
-        self._flows[neighbour] = Flow(self._gateway, neighbour, self._epoch, self._deliveries, self._journal)
+        flow = Flow(self._gateway, neighbour, self._epoch, self._deliveries, self._journal, self._numbered)
+        flow.comes_in_order = self._traits.keeps_packet_ids and self._traits.repeats_at_once
+        self._flows[neighbour] = flow
         self._matching.unheard.add(neighbour)
 
     def drop_neighbour(self, neighbour: GatewayId) -> None:
         """A gateway is no neighbour any more: what was for it reaches whoever wants it another way."""
-        given_up = [*self._flows.pop(neighbour).take_all(), *self._links[neighbour].end()]
+        flow = self._flows.pop(neighbour)
+        self._numbered = max(self._numbered, flow.numbered)
+        given_up = [*flow.take_all(), *self._links[neighbour].end()]
         for entry in given_up:
             if entry.duty is not None:
                 self._custody.meet(entry.duty)
@@ -300,8 +314,6 @@ class Traffic:
         split: list[tuple[list[SubscriptionKey], Sequence[GatewayId]]] = []
         matched = relayed = 0
         found = self._matching.match(publications, [duty for _, duty in batch])
-        if self.profiling.is_sampling:
-            self.profiling.note(publications, found)
         for (publication, duty), keys in zip(batch, found, strict=True):
             here, hops = ways = self._matching.split(keys, source, publication.qos)
             split.append(ways)
@@ -313,6 +325,8 @@ class Traffic:
                 relayed += 1
             if hops:
                 self._forward(publication, duty, hops)
+        if self.profiling.is_sampling:
+            self.profiling.note(publications, found, [source is None or bool(hops) for _, hops in split])
         self.tally.routed(publications, split, source, relayed)
         self._counters.add("publications_matched", amount=matched)
         self._counters.add("publications_relayed", amount=relayed)

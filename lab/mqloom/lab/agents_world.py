@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from mqloom.agents.balancer import Balancer
@@ -87,6 +88,8 @@ class Weather(NamedTuple):
     dying: float = 0.0
     stuck: float = 0.0
     """The share of what a gateway is asked for and never answers."""
+    slow: float = 0.0
+    """The share of clients that are still on their way when time is up, and arrive later."""
 
 
 FAIR = Weather()
@@ -109,8 +112,14 @@ class AgentsBroker:
     busy_since: float | None = None
     is_settled: bool = False
     """Nobody of its clients can be moved."""
+    leaving: set[ClientId] = field(default_factory=set)
+    """Those of its clients that are on their way."""
     is_drained: bool = False
     """Who comes is sent on."""
+    memory_beside: float = 0.0
+    """The share of its memory that other things than clients take."""
+    memory_each: float = 0.0
+    """The share that each client takes."""
 
     def neighbours(self) -> Sequence[GatewayId]:
         """AgentView."""
@@ -121,8 +130,8 @@ class AgentsBroker:
         return self.clients
 
     def movable(self) -> Collection[ClientId]:
-        """AgentView: everybody, or nobody."""
-        return [] if self.is_settled else list(self.clients)
+        """AgentView: everybody who is not on its way, or nobody."""
+        return [] if self.is_settled else [client for client in self.clients if client not in self.leaving]
 
     def is_draining(self) -> bool:
         """AgentView."""
@@ -149,6 +158,7 @@ class AgentsBroker:
             output_bytes_s=min(self.bytes_s_max, number * RATE * EACH_BYTES),
             output_bytes_s_max=self.bytes_s_max,
             subscriptions=number,
+            memory_ratio=self.memory_beside + self.memory_each * number,
         )
 
 
@@ -186,13 +196,17 @@ class AgentsWorld:
             gateway = GatewayId(name)
             strong = 100_000.0 * (strength or {}).get(name, 1.0)
             self.brokers[gateway] = AgentsBroker(gateway, beside, strong, self.agent(gateway), kinds)
-        serial = iter(range(1_000_000))
+        self._serial = iter(range(1_000_000))
         for name, number in clients.items():
-            for n in range(number):
-                key = SubscriptionKey(GatewayId(name), 1, next(serial))
-                self.brokers[GatewayId(name)].clients[ClientId(f"{name}.{n:04}")] = {key: WANTED}
+            self.join(name, number)
         for name in self.brokers:
             self._start(name)
+
+    def join(self, name: str, number: int) -> None:
+        """Let so many clients more connect to a broker."""
+        clients, serials = self.brokers[GatewayId(name)].clients, islice(self._serial, number)
+        for serial, n in zip(serials, range(len(clients), len(clients) + number), strict=True):
+            clients[ClientId(f"{name}.{n:04}")] = {SubscriptionKey(GatewayId(name), 1, serial): WANTED}
 
     def agent(self, name: GatewayId) -> Balancer:
         """Return a new agent for a broker."""
@@ -293,15 +307,24 @@ class AgentsWorld:
 
     def _move(self, broker: AgentsBroker, order: MoveClients, life: int) -> None:
         target = self.brokers[order.to]
-        moved, stayed = [], {}
+        moved, stayed, under_way = [], {}, []
         for client in order.clients:
             if client in self.stubborn or client not in broker.clients:
                 stayed[client] = "it did not connect in time"
-                continue
-            target.clients[client] = broker.clients.pop(client)
-            self.moves[client] += 1
-            moved.append(client)
-        self.give(broker.name, ClientsMoved(order.token, moved, stayed), life)
+            elif self._is_storm and self.weather.slow and self.random.random() < self.weather.slow:
+                stayed[client] = f"it was on its way after {order.timeout_s:g} s"
+                under_way.append(client)
+                broker.leaving.add(client)
+                self._at(self.random.uniform(1.0, 60.0), lambda client=client: self._arrive(client, broker, target))  # type: ignore[misc]
+            else:
+                self._arrive(client, broker, target)
+                moved.append(client)
+        self.give(broker.name, ClientsMoved(order.token, moved, stayed, under_way), life)
+
+    def _arrive(self, client: ClientId, broker: AgentsBroker, target: AgentsBroker) -> None:
+        broker.leaving.discard(client)
+        target.clients[client] = broker.clients.pop(client)
+        self.moves[client] += 1
 
     def _publish(self, origin: GatewayId, control: PublishControl) -> None:
         distances, front = {origin: 0}, [origin]

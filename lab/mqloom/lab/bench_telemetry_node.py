@@ -101,7 +101,7 @@ class _Node:
         ]
         self._next = 0
         self._counted = 0
-        self._gate.node.tally.window(0)
+        self._gate.node.tally.window(0, 0.0)
         self._recorder = Recorder()
         self._outbox = TelemetryOutbox(US, 1, lambda: 0.0)
 
@@ -113,7 +113,7 @@ class _Node:
             self._counted += BATCH * TURN_BATCHES
             if self._counted >= WINDOW_PUBLICATIONS:
                 self._counted = 0
-                tally.window(1_000)
+                tally.window(1_000, WINDOW_S)
 
     def turn(self) -> float:
         """Return the processor time of one turn, in seconds."""
@@ -137,7 +137,7 @@ class _Node:
         """Return the processor time of the end of a window: all records, encoded and in the outbox."""
         self.turn()
         begun = time.process_time_ns()
-        tallied = self._gate.node.tally.window(1_000)
+        tallied = self._gate.node.tally.window(1_000, WINDOW_S)
         records = self._recorder.traffic(tallied, WINDOW_S, 1.0)
         records += self._recorder.refusals(self._gate.node.counters.snapshot(), 1.0)
         for record in records:

@@ -99,7 +99,7 @@ class HastyFlow(Flow):
     def parked(self, data: bytes, receipt: int, now: float) -> Sequence[Publication]:
         """Take what the broker gives back, and acknowledge it."""
         publications = super().parked(data, receipt, now)
-        self._receipts.settle(receipt)
+        self.settle(receipt)
         return publications
 
 

@@ -111,7 +111,6 @@ class DemoTraveller:
             wishes,
             incarnation=incarnation,
             desk=OrderDesk(client=client, incarnation=incarnation, keys=keys),
-            wall_offset_s=time.time() - self._loop.time(),
         )
         self._connect(HOME_LEG, address)
 
@@ -176,7 +175,7 @@ class DemoTraveller:
                     self.overhead_bytes += len(each.topic) + len(each.payload)
 
     def _happen(self, event: TravelEvent) -> None:
-        for effect in self._core.handle(event, self._loop.time()):
+        for effect in self._core.handle(event, self._loop.time(), time.time()):
             self._carry_out(effect)
         self._go_on()
 

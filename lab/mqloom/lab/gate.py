@@ -40,6 +40,8 @@ from mqloom.plugins.tree_overlay import TreeOverlay
 US, A, B = GatewayId("US"), GatewayId("A"), GatewayId("B")
 ANN, BOB = ClientId("ann"), ClientId("bob")
 FIRST = Conversation(1, 0)
+FROM_HAND = 1_000_000
+"""Numbers of what is put into a park by hand: above all that the gateway gives itself."""
 JSON = json_codec.mqloom_codec()
 Admit = Callable[[SubscribeRequest], str | None]
 
@@ -108,7 +110,8 @@ class Gate:
 
     def marker_back(self, neighbour: GatewayId, number: int = 1) -> list[Effect]:
         """Let the broker give back a marker of the park, the first one: there was nothing in it."""
-        return self.unpark(neighbour, encode(Frame(US, Conversation(1, number), 0, ())))
+        frame = Frame(US, Conversation(1, number), FROM_HAND + next(self.park_receipts), ())
+        return self.unpark(neighbour, encode(frame))
 
     def unpark(self, neighbour: GatewayId, *messages: bytes) -> list[Effect]:
         """Let the broker give back what is in the park."""

@@ -15,6 +15,7 @@ from mqloom.core.records import Record, Wish, encode_record
 from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.agent_interfaces import AgentEffect, AgentEvent, AgentView, AgentWoke, LoadSampled
 from mqloom.gateway.rosters import OrderParts
+from mqloom.gateway.subscribers import Standing
 from mqloom.lab.gate import US, Gate, parts_of, wakings
 
 KEY: Final = OrderKey(b"k" * 32)
@@ -57,9 +58,16 @@ class Asking:
 class Office(Gate):
     """A node with an agent."""
 
-    def __init__(self, *neighbours: GatewayId, orders: OrderParts | None = ORDERS) -> None:
+    def __init__(
+        self,
+        *neighbours: GatewayId,
+        orders: OrderParts | None = ORDERS,
+        standing: Sequence[Standing] = (),
+        federate: Sequence[str] = (),
+    ) -> None:
         self.agent = Asking()
-        super().__init__(replace(parts_of(*neighbours, agents=[self.agent]), orders=orders))
+        parts = parts_of(*neighbours, standing=standing, agents=[self.agent])
+        super().__init__(replace(parts, orders=orders, federate=federate))
         if neighbours:
             self.up(*neighbours)
 

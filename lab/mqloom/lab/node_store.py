@@ -309,7 +309,9 @@ def times_of(node: Node) -> Iterator[tuple[Any, str]]:
 
     When somebody may be told again that we have parted is not among them: `Places` has that in a dictionary.
     """
-    holders: list[object] = [node, node._flushes, node._traffic.intake._marks, *node._traffic._flows.values()]
+    holders: list[object] = [node, node._flushes, node._traffic.intake._marks]
+    for flow in node._traffic._flows.values():
+        holders += flow, flow._taken
     holders += node._moves, node._soft_links, node._rosters, node._link_changes, *node._guests._arrivals.values()
     for link in node._links.values():
         holders += link, link._arrivals, link._departures

@@ -84,17 +84,27 @@ def made_up_task(
         randomness=randomness,
     )
     if randomness.random() < 0.5:
-        return task
+        return _some_stay(randomness, task)
     gets = sum(
         rate * row.bit_count() / max(1, samples) * each.subscribers for row, each in zip(rows, made, strict=True)
     )
     factor = randomness.choice([1.0, 0.9, 1.2])
-    return replace(
+    task = replace(
         task,
         profile=replace(task.profile, deliveries_factor=factor),
         local=_by_deliveries(randomness, task.local, gets * factor),
         remote=_by_deliveries(randomness, task.remote, gets * randomness.uniform(0.0, 1.1)),
     )
+    return _some_stay(randomness, task)
+
+
+def _some_stay(randomness: random.Random, task: OffloadTask) -> OffloadTask:
+    """Return the same task, in which now and then some publications come in whoever goes."""
+    if randomness.random() < 0.7:
+        return task
+    samples = task.profile.samples
+    staying = _packed([_some(randomness, samples, 0.3)], samples)[0]
+    return replace(task, profile=replace(task.profile, staying=staying))
 
 
 def _by_deliveries(randomness: random.Random, estimate: BrokerEstimate, deliveries_s: float) -> BrokerEstimate:

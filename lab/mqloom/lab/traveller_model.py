@@ -254,7 +254,7 @@ class TravellerModel:
             self._work(leg, line)
 
     def _happen(self, event: TravelEvent) -> None:
-        for effect in self.core.handle(event, self._clock.now):
+        for effect in self.core.handle(event, self._clock.now, self._clock.now):
             self._carry_out(effect)
         for leg, line in list(self._lines.items()):
             self._work(leg, line)

@@ -55,9 +55,11 @@ class Trip:
     def begin(self, at: GatewayId, **options: Any) -> None:
         """Have a life that has not begun to connect."""
         self.now = 0.0
+        self.wall_offset_s = 1_000.0
+        """The time of day of the client at time 0; a test sets its clock by this."""
         desk = OrderDesk(client=ANN, incarnation="life 1", keys=[KEY.public])
         wishes = options.pop("wishes", WISHES)
-        self.core = Traveller(ANN, wishes, incarnation="life 1", desk=desk, wall_offset_s=1_000.0, **options)
+        self.core = Traveller(ANN, wishes, incarnation="life 1", desk=desk, **options)
         self.records: dict[GatewayId, list[bytes]] = {A: [], B: [], C: [], STRANGER: []}
         self.answers: list[tuple[str, str]] = []
         self.effects: list[TravelEffect] = []
@@ -65,7 +67,7 @@ class Trip:
 
     def handle(self, event: Any) -> list[TravelEffect]:
         """Take an event, check the core, and note what it asks for."""
-        effects = self.core.handle(event, self.now)
+        effects = self.core.handle(event, self.now, self.now + self.wall_offset_s)
         self.core.check()
         for effect in effects:
             if isinstance(effect, OpenLeg):

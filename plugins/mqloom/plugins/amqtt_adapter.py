@@ -6,12 +6,11 @@ connections ourselves and close them: amqtt leaves the socket of a client open t
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
 
 from mqloom.core.errors import BrokerError
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import AdapterKind, BrokerAdapter, BrokerAddress
+from mqloom.gateway.interfaces import AdapterKind, BrokerAdapter, BrokerAddress, Learned
 
 STOP_S_MAX = 2.0
 """How long connections may take to end when the broker stops; then they are cut."""
@@ -43,7 +42,7 @@ class AmqttAdapter:
             }
         )
 
-    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+    def watch(self, gateway: GatewayId, learned: Learned) -> None:
         """Tell what plain clients subscribe to: at the start nobody does, for this broker keeps nothing."""
         for plugin in self._broker.plugins_manager.plugins:
             if hasattr(plugin, "tell"):

@@ -13,7 +13,6 @@ If it ends by a mistake of its own, that is logged, and the broker goes on witho
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.gateway.assembly import build_driver
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver
+from mqloom.gateway.interfaces import Learned
 from mqloom.plugins.amqtt_interest import PlainSubscriptions
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class _Inside:
     async def stop(self) -> None:
         """Nothing to do."""
 
-    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+    def watch(self, gateway: GatewayId, learned: Learned) -> None:
         """Have it told what plain clients subscribe to."""
         self._plugin.tell = learned
 

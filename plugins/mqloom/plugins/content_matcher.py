@@ -7,12 +7,14 @@ from mqloom.core.filter import Filter
 from mqloom.core.ids import SubscriptionKey
 from mqloom.core.subscription import Subscription
 from mqloom.core.topic_tree import TopicTree
+from mqloom.core.topics import REMEMBERED_LENGTH_MAX
 from mqloom.gateway.hookspecs import hookimpl
 from mqloom.gateway.interfaces import Attributes, Content, MatcherKind
 from mqloom.plugins.content import Engine
 
 TOPICS_REMEMBERED_MAX: Final = 10_000
-"""Topics whose filters are known by heart; at the bound all are forgotten, and learnt again as they come."""
+"""Topics whose filters are known by heart, none of them long; at the bound all are forgotten, and learnt again as they
+come."""
 
 
 class _Group:
@@ -82,9 +84,10 @@ class ContentMatcher:
         groups = self._remembered.get(topic)
         if groups is None:
             groups = [self._groups[topics] for topics in self._tree.covering(topic)]
-            if len(self._remembered) >= TOPICS_REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered[topic] = groups
+            if len(topic) <= REMEMBERED_LENGTH_MAX:
+                if len(self._remembered) >= TOPICS_REMEMBERED_MAX:
+                    self._remembered.clear()
+                self._remembered[topic] = groups
         return groups
 
 

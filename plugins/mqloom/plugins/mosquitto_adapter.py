@@ -18,7 +18,6 @@ from typing import Final
 from mqloom.core import layout
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
-from mqloom.core.limits import PLAIN_FILTERS_PER_CLIENT_MAX
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.hookspecs import hookimpl
@@ -26,7 +25,7 @@ from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, BrokerFigures,
 from mqloom.plugins import mosquitto_figures
 from mqloom.plugins.mosquitto_figures import MosquittoFigures
 from mqloom.plugins.mosquitto_log import TOPICS, MosquittoLog
-from mqloom.plugins.plain_clients import KNOWN_MAX, PlainClients
+from mqloom.plugins.plain_clients import Overlooked, PlainClients
 
 START_S_MAX: Final = 5.0
 """How long the start waits for what was kept; then the gateway starts without it, and it counts when it comes."""
@@ -51,7 +50,7 @@ class MosquittoAdapter:
         self._is_written = False
         self._is_too_large = False
         self._overlooked = 0
-        self._overlooked_logged = 0
+        self._overlooked_log = Overlooked()
         self._has_read = asyncio.Event()
         self._connection: Connection | None = None
         self._figures = MosquittoFigures()
@@ -71,7 +70,7 @@ class MosquittoAdapter:
             return
         plan = ConnectionPlan(
             address=self._address,
-            client_id=f"mqloom-{self._gateway}-interest",
+            client_id=self._address.session(f"mqloom-{self._gateway}-interest"),
             clean_session=False,
             subscriptions=[
                 TopicSubscription(layout.interest(self._gateway), 1),
@@ -92,7 +91,7 @@ class MosquittoAdapter:
     def _figures_plan(self) -> ConnectionPlan:
         return ConnectionPlan(
             address=self._address,
-            client_id=f"mqloom-{self._gateway}-figures",
+            client_id=self._address.session(f"mqloom-{self._gateway}-figures"),
             clean_session=True,
             subscriptions=[TopicSubscription(topics, 0) for topics in mosquitto_figures.TOPICS],
             on_messages=self._told_figures,
@@ -157,16 +156,7 @@ class MosquittoAdapter:
             self._told, self._overlooked = filters, overlooked
             assert self._learned is not None
             self._learned(filters, overlooked)
-        if overlooked >= max(2 * self._overlooked_logged, 1):  # not each time: a flood of them does not fill the disk
-            self._overlooked_logged = overlooked
-            self._log.warning(
-                "%d subscriptions of plain clients were passed over, the last one of %r: at most %d of one client and "
-                "%d in all are federated; name in `federate` what covers them",
-                overlooked,
-                self._clients.overlooked_of[:100],
-                PLAIN_FILTERS_PER_CLIENT_MAX,
-                KNOWN_MAX,
-            )
+        self._overlooked_log.tell(self._log, overlooked, self._clients.overlooked_of)
 
     def _restore(self, data: bytes) -> None:
         try:

@@ -9,8 +9,9 @@ of all others; further ones are passed over, and `overlooked` counts them. Our o
 count.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
@@ -52,6 +53,57 @@ class _Kept(Struct, kw_only=True):
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)] = VERSION
     clients: dict[str, _KeptClient]
+
+
+class Overlooked:
+    """Tells in the log what was passed over: not each time, so that a flood of it does not fill the disk."""
+
+    def __init__(self) -> None:
+        self._logged = 0
+
+    def tell(self, log: logging.LoggerAdapter[logging.Logger], count: int, client: str) -> None:
+        """So many were passed over since the start, the last of them of this client."""
+        if count >= max(2 * self._logged, 1):
+            self._logged = count
+            log.warning(
+                "%d subscriptions of plain clients were passed over, the last one of %r: at most %d of one client and "
+                "%d in all are federated; name in `federate` what covers them",
+                count,
+                client[:100],
+                PLAIN_FILTERS_PER_CLIENT_MAX,
+                KNOWN_MAX,
+            )
+
+
+class WholeInterest:
+    """What plain clients want where the broker tells all of it at each look; the bounds are the same."""
+
+    def __init__(self) -> None:
+        self.overlooked = 0
+        """How many subscriptions were passed over since the start, each once as long as it stands."""
+        self.overlooked_of = ""
+        """Whose the last of them was."""
+        self._over = 0
+
+    def look(self, subscriptions: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """Return the topic filters of these clients, sorted; of each, and in all, those that come first count."""
+        of_each: Counter[str] = Counter()
+        seen: set[tuple[str, str]] = set()
+        wanted: set[str] = set()
+        over = 0
+        for client, text in subscriptions:
+            if client.startswith(OURS) or (client, text) in seen:
+                continue
+            if len(seen) >= KNOWN_MAX or of_each[client] >= PLAIN_FILTERS_PER_CLIENT_MAX:
+                over += 1
+                self.overlooked_of = client
+                continue
+            of_each[client] += 1
+            seen.add((client, text))
+            wanted.add(text)
+        self.overlooked += max(over - self._over, 0)
+        self._over = over
+        return tuple(sorted(wanted))
 
 
 class PlainClients:

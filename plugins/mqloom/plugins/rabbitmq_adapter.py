@@ -14,7 +14,7 @@ import contextlib
 import http.client
 import logging
 import urllib.parse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -24,10 +24,11 @@ from msgspec import Meta, Struct
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.hookspecs import hookimpl
-from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, Settings
+from mqloom.gateway.interfaces import AdapterKind, BrokerAddress, Learned, Settings
 from mqloom.gateway.rabbitmq_files import MANAGEMENT_PORT
 from mqloom.gateway.tables import explain_settings
-from mqloom.plugins.rabbitmq_bindings import filters_in
+from mqloom.plugins.plain_clients import Overlooked, WholeInterest
+from mqloom.plugins.rabbitmq_bindings import subscriptions_in
 
 ANSWER_S_MAX: Final = 5.0
 """How long an answer of the management interface may take; and the start, which goes on without it then."""
@@ -53,13 +54,15 @@ class RabbitmqAdapter:
     def __init__(self, settings: RabbitmqSettings, address: BrokerAddress) -> None:
         self._settings = settings
         self._address = address
-        self._learned: Callable[[Collection[str]], None] | None = None
-        self._told: tuple[str, ...] = ()
+        self._learned: Learned | None = None
+        self._interest = WholeInterest()
+        self._overlooked_log = Overlooked()
+        self._told: tuple[tuple[str, ...], int] = ((), 0)
         self._failed = 0
         self._asking: asyncio.Task[None] | None = None
         self._log = logging.LoggerAdapter(logger, {"gateway": "-"})
 
-    def watch(self, gateway: GatewayId, learned: Callable[[Collection[str]], None]) -> None:
+    def watch(self, gateway: GatewayId, learned: Learned) -> None:
         """Tell what plain clients subscribe to."""
         self._learned = learned
         self._log = logging.LoggerAdapter(logger, {"gateway": gateway})
@@ -84,7 +87,7 @@ class RabbitmqAdapter:
 
     async def _ask(self) -> None:
         try:
-            filters = filters_in(await asyncio.to_thread(self._fetch))
+            filters = await asyncio.to_thread(self._look)
         except (OSError, http.client.HTTPException, RecordError) as error:
             self._failed += 1
             if self._failed & (self._failed - 1) == 0:
@@ -93,10 +96,15 @@ class RabbitmqAdapter:
                 self._log.warning(text, where, self._failed, error)
             return
         self._failed = 0
-        if filters != self._told:
-            self._told = filters
+        told = filters, self._interest.overlooked
+        if told != self._told:
+            self._told = told
             assert self._learned is not None
-            self._learned(filters)
+            self._learned(*told)
+        self._overlooked_log.tell(self._log, self._interest.overlooked, self._interest.overlooked_of)
+
+    def _look(self) -> tuple[str, ...]:
+        return self._interest.look(subscriptions_in(self._fetch()))
 
     def _fetch(self) -> bytes:
         kind = http.client.HTTPSConnection if self._settings.tls else http.client.HTTPConnection

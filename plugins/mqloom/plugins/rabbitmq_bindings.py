@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from mqloom.core.errors import RecordError
-from mqloom.plugins.plain_clients import KNOWN_MAX, OURS
 
 QUEUE: Final = "mqtt-subscription-"
 QOS: Final = ("qos0", "qos1")
@@ -28,28 +27,21 @@ class Binding(Struct):
     routing_key: str
 
 
-def filters_in(data: bytes) -> tuple[str, ...]:
-    """Return the topic filters of plain clients, each once, in the order of their names; raises RecordError."""
+def subscriptions_in(data: bytes) -> list[tuple[str, str]]:
+    """Return who subscribes to which topic filter, in the order of their names; raises RecordError."""
     try:
         bindings = msgspec.json.decode(data, type=list[Binding])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no list of bindings: {error}") from None
-    if len(bindings) > KNOWN_MAX:
-        raise RecordError(f"{len(bindings)} bindings, the bound is {KNOWN_MAX}")
-    return _filters_of(bindings)
+    return sorted(_subscriptions_of(bindings))
 
 
-def _filters_of(bindings: Sequence[Binding]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {
-                each.routing_key.translate(_WRITTEN)
-                for each in bindings
-                if each.destination_type == "queue" and each.routing_key and _is_plain(each.destination)
-            }
-        )
-    )
-
-
-def _is_plain(queue: str) -> bool:
-    return queue.startswith(QUEUE) and queue.endswith(QOS) and not queue.startswith(QUEUE + OURS)
+def _subscriptions_of(bindings: Sequence[Binding]) -> set[tuple[str, str]]:
+    return {
+        (each.destination[len(QUEUE) : -len(QOS[0])], each.routing_key.translate(_WRITTEN))
+        for each in bindings
+        if each.destination_type == "queue"
+        and each.routing_key
+        and each.destination.startswith(QUEUE)
+        and each.destination.endswith(QOS)
+    }

@@ -1,6 +1,7 @@
 """Collect the telemetry of all gateways into a folder, keep it for a while, and serve it to Spark and other readers."""
 
 import argparse
+import contextlib
 import signal
 import sys
 import time
@@ -91,7 +92,10 @@ def _archive(spool: Path, folder: Path) -> int:
 
 
 class ProgressLine:
-    """One line on standard error that is written over, where somebody looks; beside it, what there is to tell."""
+    """One line on standard error that is written over, where somebody looks; beside it, what there is to tell.
+
+    Where that cannot be written, as when it goes to a file on the disk that is full, collecting goes on without.
+    """
 
     def __init__(self, spool: Path) -> None:
         self._spool = spool
@@ -102,8 +106,7 @@ class ProgressLine:
     def tell(self, text: str) -> None:
         """Write a line that stays."""
         self._clear()
-        sys.stderr.write(f"mqloom collect: {text}\n")
-        sys.stderr.flush()
+        self._put(f"mqloom collect: {text}\n")
 
     def show(self, collector: Collector[bytes]) -> None:
         """Write how it stands over what was there before."""
@@ -117,8 +120,7 @@ class ProgressLine:
         if self._is_seen:
             self._clear()
             self._shown = text
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            self._put(text)
 
     def end(self, collector: Collector[bytes]) -> None:
         """Tell what came in all."""
@@ -126,8 +128,13 @@ class ProgressLine:
 
     def _clear(self) -> None:
         if self._shown:
-            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+            self._put("\r" + " " * len(self._shown) + "\r")
             self._shown = ""
+
+    def _put(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def _summary(collector: Collector[bytes]) -> str:

@@ -72,6 +72,7 @@ def _answer(spark: SparkSession, views: CapacityViews, query: str, arguments: ar
     try:
         views.ensure(query)
         _print(spark.sql(query).limit(arguments.rows), arguments)
+        sys.stdout.flush()  # a program at the other end of a pipe asks its next question after this answer
     except PySparkException as error:
         raise LocalError(f"Spark cannot do that: {error.getMessage() or error}") from None
 

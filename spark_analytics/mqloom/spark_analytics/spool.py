@@ -6,12 +6,15 @@ records, checksum) and a batch of records. Nothing counts before the marker says
 the size up to which the last segment is valid. The writer appends, has the disk take it (fdatasync), and then puts a
 new marker in place (rename). After a crash it cuts off what the marker does not cover, and so nobody ever reads what
 could still vanish. Only the writer deletes segments, the oldest first; `begin` in the marker tells from where on there
-are records left. `id` in it tells spools apart, for positions mean something else in each: whoever has read part of one
-knows by it whether this is still the same. Spools of an earlier version have none until a collector begins with them.
+are records left. It goes first, unless the disk is full: then segments are emptied to make room for it, and each has
+meanwhile the name `POSITION.dropped`, which tells that all before that position is gone. `id` in the marker tells
+spools apart, for positions mean something else in each: whoever has read part of one knows by it whether this is still
+the same. Spools of an earlier version have none until a collector begins with them.
 
 Positions in between frames are not handed out: ranges begin and end where frames do.
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -33,6 +36,8 @@ MARKER: Final = "end"
 LOCK: Final = "lock"
 ID_BYTES: Final = 8
 _SUFFIX: Final = ".segment"
+_DROPPED: Final = ".dropped"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Marker(Struct, frozen=True, kw_only=True):
@@ -62,9 +67,18 @@ def segment_name(position: int) -> str:
 
 def segments_of(folder: Path) -> list[tuple[int, Path]]:
     """Return the segments by the positions they begin with; other files are left alone."""
+    return _positions(folder, _SUFFIX)
+
+
+def dropped_of(folder: Path) -> list[tuple[int, Path]]:
+    """Return what is left of segments that went before the marker said so, by the position up to which all is gone."""
+    return _positions(folder, _DROPPED)
+
+
+def _positions(folder: Path, suffix: str) -> list[tuple[int, Path]]:
     found = []
-    for path in folder.glob(f"*{_SUFFIX}"):
-        stem = path.name.removesuffix(_SUFFIX)
+    for path in folder.glob(f"*{suffix}"):
+        stem = path.name.removesuffix(suffix)
         if stem.isdecimal():
             found.append((int(stem), path))
     return sorted(found)
@@ -203,18 +217,34 @@ class SpoolWriter:
     def drop_before(self, position: int) -> int:
         """Delete whole segments that end at or before a position, never the last; return where what is left begins.
 
-        The marker goes first: what it no longer names may vanish.
+        The marker goes first: what it no longer names may vanish. On a full disk there is no room for a new one, and
+        segments must make it.
         """
         segments = segments_of(self.folder)
-        going = [path for (_, path), (following, _) in pairwise(segments) if following <= position]
-        if going:
-            try:
-                self._put_marker_only(begin=segments[len(going)][0])
-                for path in going:
-                    path.unlink()
-            except OSError as error:
-                raise SpoolError(f"{self.folder}: {error.strerror}: segments stay that should have gone") from None
+        going = [(following, path) for (_, path), (following, _) in pairwise(segments) if following <= position]
+        before = [upto for upto, _ in (*dropped_of(self.folder), *going)]
+        try:
+            if before and max(before) > self.marker.begin:
+                try:
+                    self._put_marker_only(begin=max(before))
+                except OSError as error:
+                    if error.errno not in _FULL or not going:
+                        raise
+                    going = self._empty(going)
+                    self._put_marker_only(begin=max(before))
+            for _, path in (*going, *dropped_of(self.folder)):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise SpoolError(f"{self.folder}: {error.strerror}: segments stay that should have gone") from None
         return self.marker.begin
+
+    def _empty(self, going: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+        """Give the disk what segments take, and leave a name of each, which tells that it is gone and takes no room."""
+        left = [(upto, path.rename(self.folder / f"{upto:020d}{_DROPPED}")) for upto, path in going]
+        sync_folder(self.folder)
+        for _, path in left:
+            os.truncate(path, 0)
+        return left
 
     def _put_marker_only(self, begin: int) -> None:
         pending, new = self._pending, self._new
@@ -297,7 +327,8 @@ class SpoolReader:
 
     def _absent(self, begin: int, end: int, problem: str) -> Gap:
         """Return a gap for what was not found: the collector may have deleted it, even while we read."""
-        if end > read_marker(self.folder).begin:
+        dropped = [upto for upto, _ in dropped_of(self.folder)]  # before the marker: they go when that says so, too
+        if end > max([read_marker(self.folder).begin, *dropped]):
             return Gap(begin, end, problem)
         text = f"{self.folder}: positions {begin} to {end} are gone: they were older than what is kept"
         return Gap(begin, end, text, is_gone=True)
@@ -308,7 +339,7 @@ class SpoolReader:
                 break
             if isinstance(part, Gap):
                 if part.end > begin:
-                    yield part._replace(begin=max(part.begin, begin), end=min(part.end, end))
+                    yield self._absent(max(part.begin, begin), min(part.end, end), part.problem)
             else:
                 self._note(segment, part.position, at)
                 if part.position >= begin:

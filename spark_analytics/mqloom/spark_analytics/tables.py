@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
 from mqloom.core.errors import LocalError
@@ -132,6 +132,8 @@ def _archived_kind(spark: SparkSession, folder: Path, kind: str) -> DataFrame:
     if not (folder / kind).is_dir():
         return spark.createDataFrame([], schema)
     frame = spark.read.schema(schema).parquet((folder / kind).as_uri())
+    if any((folder / kind).glob("*/gateway=*")):
+        frame = frame.withColumn("gateway", _decoded(frame["gateway"]))
     defaults = {column.name: column.default for column in own_columns(kind) if column.default is not None}
     return frame.select(
         *(
@@ -139,6 +141,12 @@ def _archived_kind(spark: SparkSession, folder: Path, kind: str) -> DataFrame:
             for name in schema.fieldNames()
         )
     )
+
+
+def _decoded(name: Column) -> Column:
+    """Return the name that a folder stands for: Spark makes a character of each byte that is percent-encoded there."""
+    found = sql.encode(name, "ISO-8859-1").cast("string")
+    return sql.when(name.rlike(r"^[\x00-\xFF]*$") & sql.is_valid_utf8(found), found).otherwise(name)
 
 
 def _views(found: Tables) -> Tables:

@@ -93,13 +93,9 @@ class AsyncioConnection(KeptConnection):
             self._opening.end("closed")
         self._is_closed = True
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether so much waits for a broker that is there that more should be held back."""
+    def _holds_much(self) -> bool:
         session = self._session
-        if session is None or not self._is_up:
-            return False
-        return (
+        return session is not None and (
             session.waiting > LINK_QUEUE_MAX // 2
             or self._outstanding > LINK_QUEUE_MAX // 2
             or session.waiting_bytes > LINK_QUEUE_BYTES_MAX // 2
@@ -140,8 +136,6 @@ class AsyncioConnection(KeptConnection):
             else:
                 properties = packets.publish_properties(self._version, content_type, user_properties)
                 session.send(packets.publish(first, encoded, 0, properties, payload))
-        if not self._was_crowded and self.is_crowded:
-            self._was_crowded = True
         return True
 
     def _problem(self, qos: int, then: Then | None) -> str:
@@ -193,12 +187,12 @@ class AsyncioConnection(KeptConnection):
         """The broker has let us in: subscribe, then send again what it may not have."""
         self._session = session
         self._limits = answer.limits
-        self._is_resumed = answer.is_resumed
+        self._met(is_resumed=answer.is_resumed)
         aliases = answer.limits.topic_aliases if self._plan.has_few_topics else 0
         self._numbers = packets.TopicNumbers(aliases) if aliases else None  # they count for one connection
         self._window = min(IN_FLIGHT_MAX, answer.limits.receive_maximum)
         if self._plan.subscriptions:
-            session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+            self._subscribe(session)
         self._wait_again()
         for packet, outgoing in list(self._pending.items()):
             problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
@@ -218,6 +212,12 @@ class AsyncioConnection(KeptConnection):
             del self._pending[packet]
             self._waiting.appendleft(outgoing)
 
+    def _subscribe(self, session: Session) -> None:
+        session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+        if self._gone:
+            self._pruning = self._next_packet()
+            session.write(packets.unsubscribe(self._pruning, self._gone, self._version))
+
     def subscribed(self, reasons: bytes) -> None:
         """The broker answered our subscriptions."""
         refused = [
@@ -232,15 +232,17 @@ class AsyncioConnection(KeptConnection):
 
     def _subscribe_again(self, connection: int) -> None:
         if self._session is not None and connection == self._connections and not self._is_up:
-            self._session.write(packets.subscribe(self._next_packet(), self._plan.subscriptions, self._version))
+            self._subscribe(self._session)
+
+    def unsubscribed(self, packet: int, reasons: bytes) -> None:
+        """The broker answered that we do not want some topics any more."""
+        self._pruned(packet, any(reason >= 0x80 for reason in reasons))
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
         """Subscribe to these from now on, and to nothing else, without a break."""
-        gone = self._change(subscriptions)
+        self._change(subscriptions)
         if self._session is not None:
-            self._session.write(packets.subscribe(self._next_packet(), subscriptions, self._version))
-            if gone:
-                self._session.write(packets.unsubscribe(self._next_packet(), gone, self._version))
+            self._subscribe(self._session)
 
     def came(self, messages: list[Received]) -> None:
         """Messages have come."""

@@ -83,6 +83,7 @@ class Addresses(NamedTuple):
     own: BrokerAddress
     of: Callable[[GatewayId], BrokerAddress | None]
     connect: MakeConnection = make_connection
+    former: Sequence[str] = ()  # MQTT client ids by which the broker may keep sessions that we shall not come back to
 
 
 class GatewayDriver:
@@ -101,7 +102,7 @@ class GatewayDriver:
         self._gateway = gateway
         self._adapter = adapter
         self._address = addresses.own
-        self._connect = addresses.connect
+        self._connect, self._former = addresses.connect, addresses.former
         self._sorter = Sorter(gateway)
         self._data = data
         self._sink = sinks.counters
@@ -147,7 +148,7 @@ class GatewayDriver:
             observation.memory,
             self._broker_figures,
             lambda: self._outward.waiting_bytes,
-            self._is_crowded,
+            lambda: self._outward.is_crowded,
             self._measured,
         )
         """What was measured last: `load`, and what the broker says of itself, `broker`."""
@@ -156,8 +157,7 @@ class GatewayDriver:
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
-        here = PublishLocally(topic=layout.here(), payload=self._status.encoded(alive=True), qos=1, retain=True)
-        self._outward.kept[here.topic] = here
+        self._outward.kept[layout.here()] = self._status.encoded(alive=True)
         self._interest: InterestLearned | None = None
         self._observer: Observer | None = None
         self.on_reload: Callable[[ClientId], None] = self._reload_nothing
@@ -169,9 +169,10 @@ class GatewayDriver:
             self._adapter.watch(self._gateway, self._learned)
         await self._adapter.start()
         try:
-            known = await acquaint(self._address, self._gateway, self._connect, self._log, self._ended)
-            self._open()
-            self._handle(known)
+            whose = self._address, self._gateway, self._data
+            found = await acquaint(*whose, self._connect, self._log, self._ended, self._former)
+            self._open(found.former)
+            self._handle(found.known)
             if self._interest is not None:
                 self._handle(self._interest)
             outward = self._publish_report, self._is_served
@@ -220,7 +221,7 @@ class GatewayDriver:
         if not self._ended.done():
             self._ended.set_result(None)
 
-    def _open(self) -> None:
+    def _open(self, former: Sequence[str] | None) -> None:
         self._own = self._connect(self._own_plan(), self._log)
         self._outward.own = self._own
         self._own.open()
@@ -228,7 +229,9 @@ class GatewayDriver:
             self._gateway,
             self._address,
             self._data,
+            former,
             connect=self._connect,
+            keep=self._outward.keep,
             handle=self._handle,
             on_up=self._look_whether_ready,
             on_drop=partial(self._dropped, "local_publishes_dropped"),
@@ -240,7 +243,7 @@ class GatewayDriver:
     def _own_plan(self) -> ConnectionPlan:
         return ConnectionPlan(
             address=self._address,
-            client_id=f"mqloom-{self._gateway}-control",
+            client_id=self._address.session(f"mqloom-{self._gateway}-control"),
             clean_session=False,
             subscriptions=control_subscriptions(self._gateway, gives_orders=self.node.gives_orders),
             on_messages=self._received,
@@ -290,8 +293,8 @@ class GatewayDriver:
         for park in self._parks.values():
             park.create()
         self._status.say()
-        for effect in self._outward.kept.values():
-            self._write_retained(effect.topic, effect.payload)
+        for topic, payload in self._outward.kept.items():
+            self._write_retained(topic, payload)
         self._log.info("serving the broker at %s:%s", self._address.host, self._address.port)
         if not self._started:
             self._started = True
@@ -317,8 +320,7 @@ class GatewayDriver:
         if not self._has_place:
             self._has_place = True
             if self._place:
-                topic = layout.place(self._gateway)
-                self._outward.kept[topic] = PublishLocally(topic=topic, payload=self._place, qos=1, retain=True)
+                self._outward.kept[layout.place(self._gateway)] = self._place
             self._handle(PlaceRead(data=self._place))
         self._handle(RecordsRead())
 
@@ -335,8 +337,7 @@ class GatewayDriver:
         if self._ended.done():
             return
         for kind, messages in itertools.groupby(batch, lambda message: self._sorter.kind(message.topic)):
-            event = self._event(kind, list(messages))
-            if event is not None:
+            if (event := self._event(kind, list(messages))) is not None:
                 self._handle(event)
 
     def _event(self, kind: Kind, messages: Sequence[Received]) -> Event | None:
@@ -376,9 +377,7 @@ class GatewayDriver:
             self._intake.connection.resume()
 
     def _is_crowded(self) -> bool:
-        if self._peers.are_crowded or self._outward.is_crowded or (self._own is not None and self._own.is_crowded):
-            return True
-        return self._intake is not None and self._intake.connection.is_crowded
+        return self._peers.are_crowded or self._outward.is_crowded
 
     def _is_data(self, event: Event | Reconfigured, received: int) -> bool:
         """Tell whether publications are what an event's time was spent on, of which so many had been received before.

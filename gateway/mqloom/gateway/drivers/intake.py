@@ -3,6 +3,11 @@
 Both go by one connection, so that the broker need not hand back what we republish: on MQTT 5 its subscriptions say
 no-local. They also keep the retain flag as it was published, and ask for no replay of retained messages, so that a
 retain flag is a live publication's. On MQTT 3.1.1 it is the other way round: a retain flag is a replay.
+
+The broker keeps the session, with its subscriptions, for longer than a configuration holds, and does not tell what they
+are. Left there, one that overlaps with what is data now would bring each publication twice. So what the session may
+have is kept beside it, on `layout.intake`: what comes is in it before it is subscribed to (see `acquaintance`), and
+what is gone until the broker has confirmed that it is not any more.
 """
 
 import itertools
@@ -10,12 +15,15 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.events import Event, FencePassed, IntakeLost, IntakeOpened, PublishesReceived
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Incoming
 from mqloom.core.topics import topic_matches
+from mqloom.gateway.drivers.acquaintance import union
 from mqloom.gateway.drivers.mqtt import (
     ConnectionPlan,
     Received,
@@ -38,8 +46,10 @@ class IntakeDriver:
         gateway: GatewayId,
         address: BrokerAddress,
         data: Sequence[str],
+        former: Sequence[str] | None,
         *,
         connect: MakeConnection,
+        keep: Callable[[str, bytes, Then | None], None],
         handle: Callable[[Event], None],
         on_up: Callable[[], None],
         on_drop: Callable[[str], None],
@@ -47,7 +57,9 @@ class IntakeDriver:
         log: logging.LoggerAdapter[logging.Logger],
     ) -> None:
         self._gateway = gateway
-        self._data = data
+        self._data = self._wanted = data
+        self._keep = keep
+        self._had = union(former or (), data)  # the session has no others
         self._handle = handle
         self._on_up = on_up
         self._receipts: dict[int, Token] = {}
@@ -56,7 +68,7 @@ class IntakeDriver:
         """Whether the node wants nothing handed over."""
         plan = ConnectionPlan(
             address=address,
-            client_id=f"mqloom-{gateway}",
+            client_id=address.session(f"mqloom-{gateway}"),
             clean_session=False,
             subscriptions=_subscriptions(data),
             on_messages=self._taken_in,
@@ -64,17 +76,34 @@ class IntakeDriver:
             on_down=lambda problem: None,
             on_broken=self._lost,
             acknowledges=False,
+            former=[topics for topics in former or () if topics not in data],
+            on_pruned=self._pruned,
             on_drop=on_drop,
             on_room=on_room,
         )
         self.connection = connect(plan, log)
         self.connection.pause()
+        if former is not None:  # else what is kept says more than we know
+            self._remember()
         self.connection.open()
+
+    def _remember(self, then: Then | None = None) -> None:
+        self._keep(layout.intake(self._gateway), msgspec.json.encode(self._had), then)
 
     def change(self, data: Sequence[str]) -> None:
         """Other topics are data now. What the broker has still sent of those that are not is acknowledged unread."""
+        self._wanted = data
+        self._had = union(self._had, data)
+        self._remember(partial(self._resubscribe, data))
+
+    def _resubscribe(self, data: Sequence[str]) -> None:
         self._data = data
         self.connection.resubscribe(_subscriptions(data))
+
+    def _pruned(self) -> None:
+        if self._data == self._wanted:  # else the next is under way
+            self._had = list(self._data)
+            self._remember()
 
     def hold(self) -> None:
         """Hand nothing over."""
@@ -117,13 +146,12 @@ class IntakeDriver:
         self._handle(IntakeLost())
 
     def _taken_in(self, batch: Sequence[Received]) -> None:
-        """Hand publications to the node; what is no data any more is acknowledged at once."""
+        """Hand publications to the node; what is no data any more it only acknowledges in its turn."""
         is_as_published = self.connection.protocol == MQTT_5
         incoming = []
         for each in batch:
-            if not self._is_ours(each.topic):
-                if each.qos:
-                    self.connection.acknowledge(each.token)
+            is_data = self._is_ours(each.topic)
+            if not is_data and not each.qos:
                 continue
             receipt = 0
             if each.qos:
@@ -141,6 +169,7 @@ class IntakeDriver:
                     again=each.again,
                     content_type=each.content_type,
                     user_properties=each.user_properties,
+                    is_data=is_data,
                 )
             )
         if incoming:

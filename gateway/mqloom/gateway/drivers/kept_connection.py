@@ -56,6 +56,7 @@ class KeptConnection(ABC):
         self._backoff = Backoff()
         self._limits = BrokerLimits()
         self._is_resumed = False
+        self._is_told = True  # whether our session was kept
         self._is_closing = False
         self._is_closed = False
         self._is_up = False
@@ -66,11 +67,25 @@ class KeptConnection(ABC):
         self._window = 0
         self._was_crowded = False
         self._refusals = 0
+        self._gone = list(plan.former)
+        self._pruning = 0  # the packet id of the last UNSUBSCRIBE: it has all of these
         self._running: asyncio.Task[None] | None = None
 
     @abstractmethod
     def acknowledge(self, token: Token) -> None:
         """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+
+    @abstractmethod
+    def _holds_much(self) -> bool:
+        """Whether so much waits for the broker that more should be held back."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits for a broker that is there that more should be held back."""
+        is_crowded = self._is_up and self._holds_much()
+        if is_crowded:  # whoever is told so waits for `on_room`, whatever it was that filled the queue
+            self._was_crowded = True
+        return is_crowded
 
     @property
     def is_up(self) -> bool:
@@ -103,12 +118,18 @@ class KeptConnection(ABC):
         """Hand over again what has come meanwhile."""
         self._backlog.resume()
 
-    def _change(self, subscriptions: Sequence[TopicSubscription]) -> list[str]:
-        """Remember what is subscribed to from now on; return the topics that are not any more."""
+    def _change(self, subscriptions: Sequence[TopicSubscription]) -> None:
+        """Remember what is subscribed to from now on, and what is not any more, until the broker knows it."""
         kept = {each.topic for each in subscriptions}
-        gone = [each.topic for each in self._plan.subscriptions if each.topic not in kept]
+        were = dict.fromkeys((*self._gone, *(each.topic for each in self._plan.subscriptions)))
+        self._gone = [topic for topic in were if topic not in kept]
         self._plan = replace(self._plan, subscriptions=subscriptions)
-        return gone
+
+    def _pruned(self, packet: int, refused: bool) -> None:
+        """The broker answered an UNSUBSCRIBE; one that it refuses is sent again when we connect again."""
+        if packet == self._pruning and not refused and not self._is_closing:
+            self._gone = []
+            self._plan.on_pruned()
 
     # ---- what happens --------------------------------------------------------------------------------------------
 
@@ -139,9 +160,14 @@ class KeptConnection(ABC):
         elif outgoing.then is not None:
             outgoing.then()
 
+    def _met(self, *, is_resumed: bool) -> None:
+        """The broker has let us in; what was lost is so until somebody is told, however often we begin again."""
+        self._is_resumed = is_resumed and (self._is_resumed or self._is_told)
+        self._is_told = False
+
     def _rose(self) -> None:
         if not self._is_closing and not self._is_up:  # else the subscriptions were changed
-            self._is_up = True
+            self._is_up = self._is_told = True
             self._up_since = self._loop.time()
             self._backoff.reset()
             self._plan.on_up()

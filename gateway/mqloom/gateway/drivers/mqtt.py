@@ -2,9 +2,10 @@
 
 Inward: messages wait in a queue and are handed to the event loop in batches, so that a busy loop gets larger ones. A
 QoS 1 message is acknowledged when its batch has been handled, or, if the plan says so, when `acknowledge` is called;
-the broker's own window holds back more of them meanwhile. QoS 0 messages past DRIVER_BACKLOG_MAX or
-DRIVER_BACKLOG_BYTES_MAX are dropped, and told. A connection that breaks takes its waiting QoS 1 messages with it: the
-broker sends them again. PUBACKs leave in the order of the calls, and those of an earlier connection not at all.
+the broker's own window holds back more of them meanwhile, and while we are paused nothing else does. QoS 0 messages
+past DRIVER_BACKLOG_MAX or DRIVER_BACKLOG_BYTES_MAX are dropped, and told. A connection that breaks takes its waiting
+QoS 1 messages with it: the broker sends them again. PUBACKs leave in the order of the calls, and those of an earlier
+connection not at all.
 Outward: QoS 1 messages survive a reconnection, QoS 0 ones do not. While the broker is there QoS 1 is not refused, but
 `is_crowded` says when more than half of LINK_QUEUE_MAX wait for it, so that whoever causes them can pause; past
 LINK_QUEUE_MAX `publish` refuses QoS 0, and QoS 1 too while the broker is away, but never what has a `then`: somebody
@@ -101,6 +102,10 @@ class ConnectionPlan:
     has_few_topics: bool = False
     """Whether what is published with QoS 0 goes to few topics: where the broker takes numbers for these (topic aliases
     of MQTT 5), a client may write them."""
+    former: Sequence[str] = ()
+    """Topics that the session may have from before, and is to have no more."""
+    on_pruned: Callable[[], None] = field(default=lambda: None)
+    """The broker has confirmed that the session has the subscriptions that it is to have now, and no others."""
     on_drop: Callable[[str], None] = field(default=lambda reason: None)
     on_room: Callable[[], None] = field(default=lambda: None)
 
@@ -170,7 +175,10 @@ class Connection(Protocol):
         ...
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
-        """Subscribe to these from now on, and to nothing else, without a break; what is under way still comes."""
+        """Subscribe to these from now on, and to nothing else, without a break; what is under way still comes.
+
+        What overlaps with what was there before may come twice until `on_pruned`: the other way round it could be lost.
+        """
         ...
 
     def pause(self) -> None:

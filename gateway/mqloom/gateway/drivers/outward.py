@@ -47,7 +47,7 @@ class Outward:
         self._published: list[int] = []
         self.parks: dict[str, ParkDriver] = {}
         """By topic."""
-        self.kept: dict[str, PublishLocally] = {}
+        self.kept: dict[str, bytes] = {}
         """What is retained on our broker, by topic: it may lose its store."""
         self.own: Connection | None = None
         self.intake: IntakeDriver | None = None
@@ -59,8 +59,10 @@ class Outward:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so much waits for its turn that nothing more should be taken in."""
-        return self._pacer is not None and self._pacer.is_crowded
+        """Whether so much waits for our broker, or for its acknowledgement, that nothing more should be taken in."""
+        if (self._pacer is not None and self._pacer.is_crowded) or (self.own is not None and self.own.is_crowded):
+            return True
+        return self.intake is not None and self.intake.connection.is_crowded
 
     def publish(self, effect: PublishLocally) -> None:
         """Publish something, now or when it is its turn."""
@@ -80,6 +82,12 @@ class Outward:
             self._was_crowded = self._was_crowded or self._pacer.is_crowded
             if self._timer is None:  # else it has its turn when that is over
                 self._pace()
+
+    def keep(self, topic: str, payload: bytes, then: Then | None = None) -> None:
+        """Keep something on our broker, retained, and write it again whenever that may have lost its store."""
+        assert self.own is not None
+        self.kept[topic] = payload
+        self.own.publish(topic, payload, 1, retain=True, then=then)
 
     def _is_for_clients(self, effect: PublishLocally) -> bool:
         if effect.topic.startswith(self._for_clients) or effect.republished:
@@ -113,7 +121,7 @@ class Outward:
             self.intake.republish(effect, then, refused)
             return
         if effect.retain and is_kept(self._gateway, effect.topic):
-            self.kept[effect.topic] = effect
+            self.kept[effect.topic] = effect.payload
         park = self.parks.get(effect.topic)
         if park is None or then is None or refused is None:
             self._publish_own(effect, then, refused)

@@ -10,11 +10,10 @@ nothing at all.
 
 import struct
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mqloom.core.limits import READ_BYTES_MAX
-from mqloom.core.topics import check_topic
+from mqloom.core.topics import by_heart, check_topic
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.protocols import MQTT_5, BrokerLimits
 
@@ -141,7 +140,7 @@ def publish(head: int, topic: bytes, packet: int, properties: bytes, payload: by
     return b"".join((_head(head, len(topic) + len(properties) + len(payload)), topic, properties, payload))
 
 
-@lru_cache(4096)
+@by_heart(4_096)
 def topic_bytes(topic: str) -> bytes:
     """Return a topic as it is in a PUBLISH; raises TopicError if MQTT does not allow it."""
     check_topic(topic)
@@ -321,6 +320,14 @@ def read_suback(body: bytes, version: int) -> tuple[int, bytes]:
     """Return the packet id and the reason codes of a SUBACK."""
     if len(body) < 3:
         raise PacketError("a SUBACK of less than three bytes")
+    begin = read_properties(body, 2)[1] if version == MQTT_5 else 2
+    return body[0] << 8 | body[1], body[begin:]
+
+
+def read_unsuback(body: bytes, version: int) -> tuple[int, bytes]:
+    """Return the packet id and the reason codes of an UNSUBACK; with 3.1.1 there are none."""
+    if len(body) < 2:
+        raise PacketError("an UNSUBACK of less than two bytes")
     begin = read_properties(body, 2)[1] if version == MQTT_5 else 2
     return body[0] << 8 | body[1], body[begin:]
 

@@ -77,6 +77,7 @@ class PahoConnection(KeptConnection):
         client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_unsubscribe
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         return client
@@ -124,10 +125,8 @@ class PahoConnection(KeptConnection):
             await asyncio.to_thread(_stop, client)
         self._is_closed = True
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether so much waits for a broker that is there that more should be held back."""
-        return self._is_up and max(self._outstanding, len(self._unsent)) > LINK_QUEUE_MAX // 2
+    def _holds_much(self) -> bool:
+        return max(self._outstanding, len(self._unsent)) > LINK_QUEUE_MAX // 2
 
     def publish(
         self,
@@ -149,7 +148,6 @@ class PahoConnection(KeptConnection):
             self._send_waiting()
         elif not problem:
             problem = self._send(outgoing, 0)
-        self._was_crowded = self._was_crowded or self.is_crowded
         if problem:
             self._drop(problem, then)
         return not problem
@@ -202,11 +200,9 @@ class PahoConnection(KeptConnection):
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
         """Subscribe to these from now on, and to nothing else, without a break."""
-        gone = self._change(subscriptions)
+        self._change(subscriptions)
         if self._client is not None and self._client.is_connected():
             self._subscribe(self._client)
-            if gone:
-                self._client.unsubscribe(gone)
 
     # ---- paho's thread -------------------------------------------------------------------------------------------
 
@@ -224,7 +220,7 @@ class PahoConnection(KeptConnection):
                 self._is_answered = False
             self._soon(self._fell, f"the broker refuses us: {reason}")
             return
-        self._is_resumed = flags.session_present
+        self._met(is_resumed=flags.session_present)
         self._connections += 1  # an acknowledgement of an earlier connection would hit another packet
         self._soon(self._opened, _limits(properties))
         if self._plan.subscriptions:
@@ -235,16 +231,18 @@ class PahoConnection(KeptConnection):
     def _subscribe(self, client: paho.Client) -> None:
         if self._version != MQTT_5:
             client.subscribe([(each.topic, each.qos) for each in self._plan.subscriptions])
-            return
-        client.subscribe(
-            [
-                (
-                    each.topic,
-                    SubscribeOptions(each.qos, each.no_local, each.retain_as_published, int(each.retained)),
-                )
-                for each in self._plan.subscriptions
-            ]
-        )
+        else:
+            client.subscribe(
+                [
+                    (
+                        each.topic,
+                        SubscribeOptions(each.qos, each.no_local, each.retain_as_published, int(each.retained)),
+                    )
+                    for each in self._plan.subscriptions
+                ]
+            )
+        if self._gone:
+            self._pruning = client.unsubscribe(self._gone)[1] or 0
 
     def _on_subscribe(
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
@@ -256,6 +254,11 @@ class PahoConnection(KeptConnection):
             self._soon(self._refused, refused)
         else:
             self._soon(self._rose)
+
+    def _on_unsubscribe(
+        self, _: paho.Client, __: object, packet: int, reasons: list[ReasonCode], ___: Properties | None
+    ) -> None:
+        self._soon(self._pruned, packet, any(reason.is_failure for reason in reasons))
 
     def _on_connect_fail(self, client: paho.Client, _: object) -> None:
         self._wait_by_lot(client)

@@ -48,7 +48,7 @@ class ParkDriver:
         self._log = log
         self._plan = ConnectionPlan(
             address=address,
-            client_id=f"mqloom-{gateway}-park-{neighbour}",
+            client_id=address.session(f"mqloom-{gateway}-park-{neighbour}"),
             clean_session=False,
             subscriptions=[TopicSubscription(self._topic, 1)],
             on_messages=self._received,

@@ -93,7 +93,7 @@ class Peers:
     def _plan(self, peer: GatewayId, address: BrokerAddress) -> ConnectionPlan:
         return ConnectionPlan(
             address=address,
-            client_id=f"mqloom-{self._gateway}-to-{peer}",
+            client_id=address.session(f"mqloom-{self._gateway}-to-{peer}"),
             clean_session=True,
             subscriptions=[
                 TopicSubscription(layout.ack(peer, self._gateway), 0),

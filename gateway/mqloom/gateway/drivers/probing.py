@@ -20,7 +20,12 @@ from mqloom.gateway.interfaces import BrokerAddress
 
 Version = Literal["5", "3.1.1"]
 PROTOCOLS = {"5": paho.MQTTv5, "3.1.1": paho.MQTTv311}
-MOSQUITTO_LOG = "$SYS/broker/log/M/subscribe"
+MOSQUITTO_LOG = {
+    "subscribe": "$SYS/broker/log/M/subscribe",
+    "unsubscribe": "$SYS/broker/log/M/unsubscribe",
+    "notice": "$SYS/broker/log/N",
+}
+"""Where it publishes each type."""
 KEEP_S = 3_600
 """How long a session of MQTT 5 is kept at most, should we not end it."""
 
@@ -106,6 +111,10 @@ class Probe:
             return None
         self.wait(lambda: packet in self._granted or self._is_lost, DOCTOR_STEP_S)
         return False if self._is_lost else self._granted.get(packet)
+
+    def unsubscribe(self, topics: str) -> None:
+        """Unsubscribe, whatever comes of it."""
+        self._client.unsubscribe(topics)
 
     def publish(self, topic: str, payload: bytes) -> bool | None:
         """Return whether the broker lets us; None if it does not say. MQTT 3.1.1 says yes to everything."""
@@ -226,7 +235,11 @@ def try_needs(
     """Try every topic; what is read is written by the same account, or by the `writer`. Raises BrokerError."""
     read = [_try_reading(address, name, version, each, writer or address) for each in needs.readings]
     written = [
-        Permission("write", each.topics, _try_writing(address, name, version, each.topic, each.payload))
+        Permission(
+            "write",
+            each.topics,
+            _try_writing(address, name, version, each.topic, each.payload) if each.topic else "untried",
+        )
         for each in needs.writings
     ]
     return read + written
@@ -267,13 +280,24 @@ def _try_writing(
         return "proven" if version == "5" else "granted"
 
 
-def try_log(address: BrokerAddress, name: str, version: str, topic: str) -> bool:
-    """Return whether a Mosquitto tells by its log that somebody subscribes. Raises BrokerError."""
+def try_log(address: BrokerAddress, name: str, version: str, topic: str) -> set[str]:
+    """Return which types a Mosquitto's log tells: that somebody subscribes, unsubscribes, and comes and goes.
+
+    Raises BrokerError.
+    """
     with Probe(address, name, version) as reader:
-        reader.subscribe(MOSQUITTO_LOG)
+        for each in MOSQUITTO_LOG.values():
+            reader.subscribe(each)
         with Probe(address, f"{name}-writer", version) as other:
             other.subscribe(topic)
-            return reader.wait(lambda: any(where == MOSQUITTO_LOG for where, _ in reader.messages), DOCTOR_STEP_S / 2)
+            other.unsubscribe(topic)
+
+        def told() -> set[str]:
+            ours = {where for where, line in reader.messages if f"{name}-writer".encode() in line}
+            return {each for each, where in MOSQUITTO_LOG.items() if where in ours}
+
+        reader.wait(lambda: len(told()) == len(MOSQUITTO_LOG), DOCTOR_STEP_S / 2)
+        return told()
 
 
 def try_as_stranger(address: BrokerAddress, name: str, version: str, topic: str) -> bool:

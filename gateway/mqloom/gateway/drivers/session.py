@@ -30,6 +30,9 @@ class Owner(Protocol):
     def subscribed(self, reasons: bytes) -> None:
         """The broker answered our subscriptions."""
 
+    def unsubscribed(self, packet: int, reasons: bytes) -> None:
+        """The broker answered that we do not want some topics any more."""
+
     def drained(self) -> None:
         """Nothing waits for the network any more."""
 
@@ -99,7 +102,9 @@ class Session(asyncio.Protocol):
             self._owner.subscribed(packets.read_suback(body, self._version)[1])
         elif kind == packets.DISCONNECT:
             self.end(packets.reason_text(body[0]) if body else "it has ended the connection")
-        elif kind not in (packets.PINGRESP, packets.UNSUBACK):
+        elif kind == packets.UNSUBACK:
+            self._owner.unsubscribed(*packets.read_unsuback(body, self._version))
+        elif kind != packets.PINGRESP:
             raise PacketError(f"a packet of kind 0x{kind:02x}")
 
     def _answered(self, answer: Answer) -> None:

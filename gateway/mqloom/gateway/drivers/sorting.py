@@ -16,11 +16,11 @@ from mqloom.core.events import (
     RosterRead,
 )
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.topics import topic_matches
+from mqloom.core.topics import REMEMBERED_LENGTH_MAX, topic_matches
 from mqloom.gateway.drivers.mqtt import Received, TopicSubscription
 
 REMEMBERED_MAX: Final = 4_096
-"""Link topics of which the answer is remembered; past that all are forgotten, and found out anew."""
+"""Link topics of which the answer is remembered, none of them long; past that all are forgotten, and found out anew."""
 
 
 def control_subscriptions(gateway: GatewayId, *, gives_orders: bool) -> list[TopicSubscription]:
@@ -91,7 +91,8 @@ class Sorter:
             kind = self._kind(topic)
         except TopicError as error:
             return Kind("malformed", str(error))
-        if kind.what == "link":  # frames come by the thousand, all else now and then
+        # Frames come by the thousand, all else now and then.
+        if kind.what == "link" and len(topic) <= REMEMBERED_LENGTH_MAX:
             if len(self._links) >= REMEMBERED_MAX:
                 self._links.clear()
             self._links[topic] = kind

@@ -145,7 +145,7 @@ class TelemetryDriver:
     def _begin_window(self) -> None:
         self._since = time.monotonic()
         if self._plan.is_on:
-            self._node.tally.window(0)
+            self._node.tally.window(0, 0.0)
             self._tell_settings()
 
     def _tell_settings(self) -> None:
@@ -160,7 +160,7 @@ class TelemetryDriver:
     def _tell_window(self) -> None:
         now, at = time.monotonic(), time.time()
         window_s, self._since = now - self._since, now
-        tallied = self._node.tally.window(self._plan.groups_max)
+        tallied = self._node.tally.window(self._plan.groups_max, window_s)
         records = self._recorder.traffic(tallied, window_s, at)
         records += self._recorder.refusals(self._node.counters.snapshot(), at)
         records += self._recorder.broker(self.broker_figures(), at)
@@ -231,7 +231,7 @@ class TelemetryDriver:
         """Count what was dropped; the log has the first time, and each time that it is twice as much."""
         dropped = self._outbox.dropped
         if dropped > self._counted:
-            counters.add("telemetry_dropped", amount=dropped - self._counted)
+            counters.add("telemetry_dropped", "queue full", amount=dropped - self._counted)
             if dropped.bit_length() > self._counted.bit_length():
                 text = "the collector at %s does not take telemetry: %s records were dropped so far"
                 self._log.warning(text, self._plan.endpoint, dropped)

@@ -2,10 +2,16 @@
 
 The homogeneous and the heterogeneous cluster of `padres-local`, 4,500 s long with the change of rates at 1,500 s, each
 with twenty seeds, in three ways: with the proposed offload algorithms, with the random one, and as our agents are
-delivered. In the first two whatever we have added to the paper's rules against restlessness is off: a client may be
-moved again at once, there is no budget of moves, and a difference counts as soon as one detection finds it. So they
-differ in the offload alone. "Ours" is the proposed algorithms with all that on. Everything else is the same, the draws
-of clients and publications included.
+delivered. In the first two, three of the things that we have added to the paper's rules are off: a client may be moved
+again at once, there is no budget of moves, and a difference counts as soon as one detection finds it. "Ours" is the
+proposed algorithms with these three on. Everything else is the same, the draws of clients and publications included.
+
+So none of the three is the paper's to the letter. On in all is what else we have added (docs/balancing.md): a partner
+and metric that have brought nothing rest for 200 s, up to 250 publications are sampled, filters of Adaptive PIE lag by
+a quarter of a trigger and not by a whole one, who waits for an overloaded broker does so for 10 detections at most, and
+load counts as steady after 5 stabilise durations. And the proposed algorithms, which are ours, bound in all of them
+what a session may cost in other metrics. The random one looks at no metric: that bound, too, is a difference between it
+and them.
 
 The random algorithm knows how many subscriptions to move for the load to be halved between two brokers if all of them
 were alike, and draws that many. The paper says that it converges 500 s later than the proposed one on homogeneous
@@ -16,8 +22,9 @@ A run has converged with its last session; in the paper's figure 13a that is at 
 rates, so the whole run counts. When the last session before that change was is told, too. The paper has one run each;
 of ours the last sessions lie 300 to 700 s about their mean, so what twenty seeds must show is that drawing by lot is
 later with 95% certainty, with the paper's 500 s among what is likely, and that it is 500 s later than our agents as
-they are delivered. A run is overloaded by the share of the time since everybody has joined in which some edge is given
-more than it can match or send.
+they are delivered. What is likely may be no wider than 500 s to either side: else any figure would be among it. A run
+is overloaded by the share of the time since everybody has joined in which some edge is given more than it can match or
+send.
 
 Oscillation is what sessions undo: a subscriber is moved to a broker from which it had been moved away while nothing but
 sessions has changed the load, between the last join and the change of rates, or after that. A session that corrects
@@ -50,12 +57,14 @@ OVERLOADED: Final = 0.05
 WAYS: Final = ("proposed", "random", "ours")
 Z95: Final = 1.96
 """Standard errors to either side of a mean, between which it lies with 95% certainty."""
+DOUBT_S_MAX: Final = 500.0
+"""How far that may reach to either side of the mean: no further than what it is about."""
 RETURNED_MAX, RETURNED_MIN = 1.0, 20.0
 """How many are moved back in a run at most, by the proposed algorithms, and at least, by lot; on average."""
 SETUPS: Final = (HOMOGENEOUS, HETEROGENEOUS)
 QUICK: Final = tuple(replace(each, change_at=1_000.0, length_s=1_800.0) for each in (HOMOGENEOUS, HETEROGENEOUS))
 PLAIN: Final[dict[str, object]] = {"rest_s": 0.0, "moves_per_min": 1_000_000, "lasting_detections": 1}
-"""As in the paper: no rest for clients, no budget, and every difference counts at once."""
+"""In these three as in the paper: no rest for clients, no budget, and every difference counts at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,7 @@ def _rows(name: str, proposed: list[Found], drawn: list[Found], ours: list[Found
     ratio = fmean(each.moved for each in drawn) / max(1.0, fmean(each.moved for each in proposed))
     rows.append(at_least(f"{name}: random moves, times the proposed", ratio, 2.0))
     if not is_quick:
-        rows += _later(name, proposed, drawn, ours) if name == "homogeneous" else _fuller(name, drawn)
+        rows += later(name, proposed, drawn, ours) if name == "homogeneous" else _fuller(name, drawn)
         rows += _returned(name, proposed, drawn, ours)
     diverging = sum(each.diverges for each in (*proposed, *ours))
     rows.append(exactly(f"{name}: runs of proposed or ours that diverge", diverging, 0, paper=0))
@@ -164,7 +173,7 @@ def _means(cluster: str, way: str, runs: list[Found]) -> list[Row]:
     ]
 
 
-def _later(name: str, proposed: list[Found], drawn: list[Found], ours: list[Found]) -> list[Row]:
+def later(name: str, proposed: list[Found], drawn: list[Found], ours: list[Found]) -> list[Row]:
     """Return that drawing by lot converges later on equal brokers."""
     last, before, own = ([each.last_s for each in runs] for runs in (drawn, proposed, ours))
     later_s = fmean(last) - fmean(before)
@@ -174,6 +183,7 @@ def _later(name: str, proposed: list[Found], drawn: list[Found], ours: list[Foun
         Row(name=f"{name}: random converges later by", ours=later_s, paper=500, unit="s"),
         at_least(f"{name}: with 95% certainty at least", later_s - doubt_s, 0, unit="s"),
         at_least(f"{name}: with 95% certainty at most", later_s + doubt_s, 500, unit="s"),
+        at_most(f"{name}: half of what lies between these", doubt_s, DOUBT_S_MAX, unit="s"),
         at_least(f"{name}: random converges later than ours by", fmean(last) - fmean(own), 500, paper=500, unit="s"),
         at_least(f"{name}: random moves in one session, at most", largest, 100, paper="hundreds"),
     ]

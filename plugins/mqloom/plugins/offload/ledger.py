@@ -1,6 +1,7 @@
 """Who has been moved so far, and what that does to both brokers.
 
-What the offloading broker no longer receives are the samples that nobody left there wants. What the accepting one
+What the offloading broker no longer receives are the samples that nobody left there wants, and that do not come anyway
+(beyond the paper, where who publishes is elsewhere, and every subscriber can be moved). What the accepting one
 receives in addition are those that it did not want before; its row is OR-ed with what was moved (4.1). A group that is
 gone for good uncovers what hung below it there, and covers it elsewhere.
 """
@@ -45,6 +46,8 @@ class Ledger:
         self._wanted = unpack(profile.bits, profile.samples)
         self._there = unpack(profile.accepting, profile.samples)
         self._wanting: Ints = self._wanted[self.subscribers > 0].sum(axis=0, dtype=np.int64)
+        if profile.staying is not None:
+            self._wanting += unpack(profile.staying, profile.samples)
         bytes_each: Floats = np.array([group.bytes_each for group in groups], dtype=np.float64)
         self.bytes_s: Floats = self._rate_of(np.ones_like(self._there)) * bytes_each
         self._gets: Floats = self._rate_of(np.ones_like(self._there)) * profile.deliveries_factor

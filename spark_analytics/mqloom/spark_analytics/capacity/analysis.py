@@ -1,15 +1,16 @@
 """All answers at once, in few passes over the telemetry: what the report shows and the findings are drawn from.
 
-Raw load records are read twice (`utilisation`), those of other kinds once each; everything else is made of the small
-tables that come out. These are collected, and no raw row ever is.
+Raw load records are read twice (`utilisation`), of more than 100 days the last ones once more, and those of other kinds
+once each; everything else is made of the small tables that come out. These are collected, and no raw row ever is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -17,9 +18,9 @@ from mqloom.core.errors import LocalError
 from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.subscription import Subscription
 from mqloom.spark_analytics.capacity import balancing, overlay, service, utilisation
-from mqloom.spark_analytics.capacity.estimates import busy_estimates, counting_of
+from mqloom.spark_analytics.capacity.estimates import busy_clients, busy_estimates, counting_of
 from mqloom.spark_analytics.capacity.forecast import Forecast, forecasts_of
-from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns
+from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns, frame_of
 from mqloom.spark_analytics.capacity.groups import GroupTraffic, group_traffic, groups_of, own_subscriptions
 from mqloom.spark_analytics.capacity.questions import Questions, scenarios_of
 from mqloom.spark_analytics.capacity.redundancy import (
@@ -30,6 +31,7 @@ from mqloom.spark_analytics.capacity.redundancy import (
     families_of,
     redundancy_of,
 )
+from mqloom.spark_analytics.capacity.silence import silent_of, without
 from mqloom.spark_analytics.capacity.what_if import Scenario, WhatIf
 
 Tell = Callable[[float, str], None]
@@ -64,8 +66,12 @@ class Analysis:
     full: float
     utilisation: Columns
     over_time: Columns
+    daily: Columns
+    """The same by the hour or shorter, of the last 100 days at most: of a day's pattern longer buckets say nothing."""
     hot_hours: Columns
     imbalance: Columns
+    silent: dict[str, float]
+    """Brokers that tell nothing any more, and when they did last: they are in no answer about what is to come."""
     members: list[str]
     forecasts: list[Forecast]
     models: dict[str, service.ServiceModel]
@@ -107,43 +113,42 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     window_s = float(used["window_s"].max())
     start_at -= window_s  # a record stands at the end of its window
     bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s)
+    silent = silent_of(used)
+    present = without(used, silent)
     tell(0.25, "utilisation over time")
     frame = utilisation.utilisation_over_time(load, bucket_s).persist()
+    daily_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
+    by_hour = frame
+    if daily_s < bucket_s:
+        by_hour = utilisation.utilisation_over_time(utilisation.lately(load, end_at), daily_s).persist()
     try:
         over_time = columns(frame.orderBy("gateway", "bucket_at"))
+        daily = over_time if by_hour is frame else columns(by_hour.orderBy("gateway", "bucket_at"))
+        lately = without(daily, silent)
         tell(0.5, "links")
         links = overlay.links_of(columns(overlay.overlay(telemetry["link"])))
-        clients = dict(zip(map(str, used["gateway"]), used["clients_max"].tolist(), strict=True))
-        members = overlay.members_of(overlay.neighbours_of(links), clients)
-        hot = columns(utilisation.hot_hours(frame))
+        links_here = [each for each in links if silent.keys().isdisjoint((each.gateway, each.peer))]
+        clients = busy_clients(lately)
+        neighbours = overlay.neighbours_of(links_here)
+        members = overlay.members_of(neighbours, clients)
+        hot = columns(utilisation.hot_hours(by_hour))
         uneven = columns(utilisation.imbalance(frame, members))
     finally:
         frame.unpersist()
+        by_hour.unpersist()
     tell(0.6, "service times")
-    counting = counting_of(used)
-    samples = service.samples_of(telemetry["service"], counting)
-    models = service.models_of(columns(service.service_points(samples)))
-    silent = [each for each in clients if each not in models or models[each].samples < service.SAMPLES_LEAST]
-    if silent:
-        samples = service.load_samples(load, silent, counting)
-        models |= service.models_of(columns(service.service_points(samples)))
-    estimates = busy_estimates(over_time, used, models)
+    models = _models(telemetry, clients, counting_of(used))
+    estimates = busy_estimates(lately, present, models)
     tell(0.7, "groups of subscribers")
-    groups = groups_of(columns(group_traffic(telemetry["group"])))
+    told_groups = groups_of(columns(group_traffic(telemetry["group"], _starts(load, used))))
+    groups = [each for each in told_groups if each.gateway not in silent]
     tell(0.8, "balancing")
-    told = balancing.sessions(telemetry["migration"]).persist()
-    try:
-        balanced = balancing.balancing_of(
-            columns(balancing.totals(told)), columns(balancing.predictions(told)), columns(balancing.undone(told))
-        )
-        shown = columns(told.orderBy(f.desc("at"), "session", "gateway").limit(SESSIONS_SHOWN))
-    finally:
-        told.unpersist()
+    balanced, shown = _balanced(telemetry["migration"])
     tell(0.9, "forecasts and scenarios")
     interests, whose = _interests(questions, estimates, groups)
-    subscriptions = sum(each.subscriptions for each in estimates.values())
-    rates = dict(zip(map(str, used["gateway"]), used["input_rate"].tolist(), strict=True))
-    busy = {broker: each.utilisation for broker, each in estimates.items()}
+    own = own_subscriptions(groups, clients)
+    rates = _by_broker(present, present["input_rate"])
+    observed = _by_broker(present, present["windows"] * present["window_s"])
     found = Analysis(
         start_at=start_at,
         end_at=end_at,
@@ -154,28 +159,76 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         full=questions.full,
         utilisation=used,
         over_time=over_time,
+        daily=daily,
         hot_hours=hot,
         imbalance=uneven,
+        silent=silent,
         members=members,
-        forecasts=forecasts_of(over_time, questions.full),
+        forecasts=forecasts_of(lately, questions.full),
         models=models,
         estimates=estimates,
-        headroom=service.headroom_of(estimates, own_subscriptions(groups, clients), questions.full),
+        headroom=service.headroom_of(estimates, own, questions.full),
         scenarios=scenarios_of(WhatIf(estimates, groups, clients, members, questions.full), questions),
         links=links,
-        passings=overlay.passings_of(links),
-        candidates=overlay.candidates_of(links),
-        sites=overlay.sites_of(interests, groups, overlay.neighbours_of(links), busy) if interests else [],
+        passings=overlay.passings_of(links_here, observed),
+        candidates=overlay.candidates_of(links_here),
+        sites=_sites(interests, groups, neighbours, estimates),
         sites_for=whose,
         sessions=shown,
         balancing=balanced,
         families=families_of(groups),
         redundancy=redundancy_of(groups, estimates, {name: each.matching_each_s for name, each in models.items()}),
-        clusters=clusters_of(len(estimates), end_at - start_at, rates, links, subscriptions),
+        clusters=clusters_of(end_at - start_at, rates, links_here, observed, sum(own.values())),
         refusals=columns(refusals(telemetry["refusal"])),
     )
     tell(1.0, "done")
     return found
+
+
+def _by_broker(table: Columns, values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(map(str, table["gateway"]), values.tolist(), strict=True))
+
+
+def _sites(
+    interests: list[Subscription],
+    groups: list[GroupTraffic],
+    neighbours: dict[str, set[str]],
+    estimates: dict[str, BrokerEstimate],
+) -> list[overlay.Site]:
+    """Return where a broker with these interests is best put; nothing if there are none."""
+    busy = {broker: each.utilisation for broker, each in estimates.items()}
+    return overlay.sites_of(interests, groups, neighbours, busy) if interests else []
+
+
+def _starts(load: DataFrame, used: Columns) -> DataFrame:
+    """Return the last start of each gateway, as `group_traffic` wants it."""
+    rows = zip(*(used[name].tolist() for name in ("gateway", "epoch", "epoch_at")), strict=True)
+    return frame_of(load.sparkSession, rows, "gateway string, epoch long, epoch_at double")
+
+
+def _models(
+    telemetry: Telemetry, brokers: Collection[str], counting: Collection[str]
+) -> dict[str, service.ServiceModel]:
+    """Return the service model of each broker; of those with hardly any samples from their load records."""
+    samples = service.samples_of(telemetry["service"], counting)
+    models = service.models_of(columns(service.service_points(samples)))
+    idle = [each for each in brokers if each not in models or models[each].samples < service.SAMPLES_LEAST]
+    if idle:
+        samples = service.load_samples(telemetry["load"], idle, counting)
+        models |= service.models_of(columns(service.service_points(samples)))
+    return models
+
+
+def _balanced(migration: DataFrame) -> tuple[balancing.Balancing, Columns]:
+    """Return how good balancing was, and the last sessions."""
+    told = balancing.sessions(migration).persist()
+    try:
+        balanced = balancing.balancing_of(
+            columns(balancing.totals(told)), columns(balancing.predictions(told)), columns(balancing.undone(told))
+        )
+        return balanced, columns(told.orderBy(f.desc("at"), "session", "gateway").limit(SESSIONS_SHOWN))
+    finally:
+        told.unpersist()
 
 
 def refusals(refusal: DataFrame) -> DataFrame:

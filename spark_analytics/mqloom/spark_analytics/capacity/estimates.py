@@ -6,6 +6,7 @@ the agents; and as they do it in a session (`OwnLoad.taught`), a broker that has
 another what a delivery costs.
 """
 
+import math
 from typing import Final
 
 import numpy as np
@@ -37,6 +38,14 @@ def busy_estimates(
     return _taught(found, models)
 
 
+def busy_clients(over_time: Columns) -> dict[str, int]:
+    """Return how many clients each broker had at its busy hours; from collected `utilisation_over_time`.
+
+    What they took is known of these hours: shared among as many as there ever were it would be too little for each.
+    """
+    return {gateway: math.ceil(_busy(series, "clients")) for gateway, series in split(over_time, "gateway").items()}
+
+
 def counting_of(utilisation: Columns) -> set[str]:
     """Return the brokers that told their deliveries in their last window."""
     rows = zip(utilisation["gateway"], utilisation["counts_deliveries"], strict=True)
@@ -62,14 +71,18 @@ def _memory_each(utilisation: Columns) -> list[float]:
     ]
 
 
-def _busy_load(series: Columns, *, counts_deliveries: bool) -> Load:
+def _busy(series: Columns, name: str) -> float:
+    """Return what is reached in the busiest twentieth of the last week."""
     times = series["bucket_at"].astype(np.float64)
     recent = times >= times.max() - RECENT_S
+    return float(np.nanquantile(series[name][recent].astype(np.float64), BUSY))
 
+
+def _busy_load(series: Columns, *, counts_deliveries: bool) -> Load:
     def busy(name: str) -> float:
-        return float(np.nanquantile(series[name][recent].astype(np.float64), BUSY))
+        return _busy(series, name)
 
-    last = int(np.argmax(times))
+    last = int(np.argmax(series["bucket_at"].astype(np.float64)))
     rate, input_ratio = busy("input_rate"), busy("input_mean")
     return Load(
         input_ratio=input_ratio,

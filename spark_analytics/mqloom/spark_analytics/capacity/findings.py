@@ -14,7 +14,9 @@ from msgspec import Struct
 from mqloom.spark_analytics.alerts import Limits
 from mqloom.spark_analytics.capacity.analysis import Analysis, latest
 from mqloom.spark_analytics.capacity.balancing import is_ordinary
-from mqloom.spark_analytics.capacity.dates import DAY_S, day, length
+from mqloom.spark_analytics.capacity.dates import DAY_S, day, length, moment
+from mqloom.spark_analytics.capacity.estimates import RECENT_S
+from mqloom.spark_analytics.capacity.frames import Columns, split
 from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, REMEDIES, RESOURCES, WORDS
 
 Urgency = Literal["now", "soon", "plan"]
@@ -68,19 +70,34 @@ class CapacityFinding(Struct, frozen=True, kw_only=True):
 
 def findings_of(analysis: Analysis) -> list[CapacityFinding]:
     """Return all of them, ranked."""
-    found = [finding for rule in RULES for finding in rule(analysis)]
+    found = [each for rule in RULES for each in rule(analysis) if each.broker not in analysis.silent]
+    found += _silent(analysis)  # of whom there is nothing else to do
     order = list(URGENCIES)
     found.sort(key=lambda each: (order.index(each.urgency), -each.severity, each.kind, each.broker))
     return found[:FINDINGS_MAX]
 
 
+def _silent(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for broker, last_at in analysis.silent.items():
+        yield CapacityFinding(
+            kind="silent",
+            urgency="soon" if last_at >= analysis.end_at - RECENT_S else "plan",
+            broker=broker,
+            title=f"{broker} tells nothing any more, since {moment(last_at)} UTC",
+            evidence=f"Others told something for another {length(analysis.end_at - last_at)}. It is in no answer about "
+            "what is to come: nobody is sent there, and it has no room.",
+            action="If it was taken away, this is as it should be. Else look whether its gateway runs, and reaches the "
+            "collector.",
+            section="utilisation",
+            severity=1 / (1 + (analysis.end_at - last_at) / DAY_S),
+        )
+
+
 def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
     table = analysis.utilisation
     for place, broker in enumerate(analysis.brokers):
-        counts = {name: int(table[f"{name}_overloaded"][place]) for name in RESOURCES}
-        windows = int(table["windows"][place])
-        least = max(LIMITS.windows, OVERLOAD_SHARE * windows)
-        found = [name for name, count in counts.items() if count >= least]
+        counts = _overloaded(analysis, place)
+        found, windows = list(counts), int(table["windows"][place])
         if not found:
             continue
         late_at = analysis.end_at - STILL_SHARE * analysis.seconds
@@ -102,6 +119,56 @@ def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
         )
 
 
+def _overloaded(analysis: Analysis, place: int) -> dict[str, int]:
+    """Return the resources of which a broker was overloaded, and in how many windows; a spike is no overload."""
+    table = analysis.utilisation
+    least = max(LIMITS.windows, OVERLOAD_SHARE * int(table["windows"][place]))
+    counts = {name: int(table[f"{name}_overloaded"][place]) for name in RESOURCES}
+    return {name: count for name, count in counts.items() if count >= least}
+
+
+def _full(analysis: Analysis) -> Iterator[CapacityFinding]:
+    """What is full at busy hours, whether it grows or not, if that is not told as overload already."""
+    growing = {(each.gateway, each.resource): each.trend for each in analysis.forecasts}
+    for broker, series in split(analysis.daily, "gateway").items():
+        if broker not in analysis.estimates:
+            continue
+        levels = _busy_levels(analysis, broker, series)
+        levels |= {
+            name: max(level, growing[broker, name].peak) for name, level in levels.items() if (broker, name) in growing
+        }
+        resource = max(levels, key=lambda name: levels[name], default="")
+        if not resource or levels[resource] <= analysis.full:
+            continue
+        trend, level = growing.get((broker, resource)), levels[resource]
+        grows = f" That grows by {trend.growth_per_day * 100:.2f} points a day." if trend is not None else ""
+        yield CapacityFinding(
+            kind="full",
+            urgency="soon",
+            broker=broker,
+            title=f"{broker} is full at its busiest hours: its {WORDS[resource]} is used by {level:.0%}",
+            evidence=f"From {analysis.full:.0%} on there is no room left, and whatever comes in addition waits."
+            + grows,
+            action=f"{REMEDIES[resource].capitalize()}." + _room(analysis, broker),
+            section="utilisation" if trend is None else "forecast",
+            severity=2 + level,  # what is full comes before what will be
+        )
+
+
+def _busy_levels(analysis: Analysis, broker: str, series: Columns) -> dict[str, float]:
+    """Return how full each resource is at busy hours; none where that is overload, nought where it was a spike."""
+    table, place = analysis.utilisation, analysis.brokers.index(broker)
+    recent_at = analysis.end_at - RECENT_S
+    recent = series["bucket_at"].astype(np.float64) >= recent_at
+    lately = {name: float(table[f"{name}_overloaded_at"][place]) >= recent_at for name in _overloaded(analysis, place)}
+    levels = {}
+    for name, column in RESOURCES.items():
+        if not lately.get(name):  # overload long ago is not in the busy level, which is of the last week
+            often = int((series[f"{name}_mean"][recent].astype(np.float64) > analysis.full).sum())
+            levels[name] = float(getattr(analysis.estimates[broker], column)) if often >= LIMITS.windows else 0.0
+    return levels
+
+
 def _room(analysis: Analysis, broker: str) -> str:
     others = [each for each in analysis.headroom if each.gateway in analysis.members and each.room > 0]
     others = [each for each in others if each.gateway != broker]
@@ -115,7 +182,7 @@ def _forecasts(analysis: Analysis) -> Iterator[CapacityFinding]:
     for each in analysis.forecasts:
         trend = each.trend
         days = (each.full_at - analysis.end_at) / DAY_S
-        if trend.peak > analysis.full:  # that it is full is said already
+        if trend.peak > analysis.full:  # it is full now: `_full`, or overload
             continue
         assert trend.full_from is not None
         until = f"and {day(trend.full_to)}" if trend.full_to is not None else "and a time too far ahead to say"
@@ -161,26 +228,33 @@ def _imbalance(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 
 def _failures(analysis: Analysis) -> Iterator[CapacityFinding]:
-    if any(each.utilisation > analysis.full for each in analysis.estimates.values()):
-        return  # there is overload without any failure: first things first
-    bad = [each for each in analysis.scenarios if each.name.endswith(" fails") and each.full_ones]
+    bad = {}
+    for scenario in analysis.scenarios:
+        broker = scenario.name.removesuffix(" fails")
+        if broker == scenario.name or _is_overloaded(analysis, broker):
+            continue  # that its load is too much is so without any failure: first things first
+        fuller = [each for each in scenario.full_ones if each.before is None or each.after > each.before]
+        if fuller:
+            bad[broker] = max(fuller, key=lambda each: (each.after, each.gateway))
     if not bad:
         return
-    worst = max(bad, key=lambda each: (each.worst.after, each.name))
-    broker = worst.name.removesuffix(" fails")
-    names = ", ".join(sorted(each.name.removesuffix(" fails") for each in bad))
+    broker, worst = max(bad.items(), key=lambda each: (each[1].after, each[0]))
+    names = ", ".join(sorted(bad))
     which = f"This is so for {len(bad)} brokers: {names}." if len(bad) > 1 else "This is so for no other broker."
     yield CapacityFinding(
         kind="failure",
         urgency="plan",
         broker=broker,
         title=f"If {broker} fails, the others cannot take its subscribers",
-        evidence=f"{worst.worst.gateway} would be used by {worst.worst.after:.0%} ({WORDS[worst.worst.resource]}) at "
-        f"busy hours. {which}",
+        evidence=f"{worst.gateway} would be used by {worst.after:.0%} ({WORDS[worst.resource]}) at busy hours. {which}",
         action="Add a broker, or make the others stronger; the report says what one more would change.",
         section="what-if",
-        severity=worst.worst.after,
+        severity=worst.after,
     )
+
+
+def _is_overloaded(analysis: Analysis, broker: str) -> bool:
+    return broker in analysis.estimates and analysis.estimates[broker].utilisation >= OVERLOADED
 
 
 def _predictions(analysis: Analysis) -> Iterator[CapacityFinding]:
@@ -298,6 +372,7 @@ def _telemetry(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
     _overloads,
+    _full,
     _forecasts,
     _imbalance,
     _failures,

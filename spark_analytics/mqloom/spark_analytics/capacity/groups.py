@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from mqloom.core.covering_index import CoveringIndex
@@ -56,14 +56,19 @@ class GroupTraffic:
         return f"{self.topics} WHERE {self.where}" if self.where else self.topics
 
 
-def group_traffic(group: DataFrame) -> DataFrame:
+def group_traffic(group: DataFrame, starts: DataFrame) -> DataFrame:
     """Return a row for each group that has subscribers at the end: rates over all the time that it was seen.
 
     The end is when there was somebody for the last time: where all have left, as when a demonstration is over, nobody
     has gone anywhere, and what was before is what there is to say.
+
+    A gateway that has been started again knows nothing of the groups that it had: who is still there is told anew, and
+    of the others nobody says that they have gone. So only what its last start by then has told counts. `starts` has the
+    last start of each gateway, and when that told something first (`gateway`, `epoch`, `epoch_at`): it may have no
+    group at all.
     """
     seen = group.where("subscribers > 0").agg(f.max("at").alias("seen_at"))
-    return (
+    summed = (
         group.crossJoin(f.broadcast(seen))
         .where("at <= seen_at")
         .groupBy("gateway", "topics", "where")
@@ -71,8 +76,20 @@ def group_traffic(group: DataFrame) -> DataFrame:
             f.max_by("subscribers", "at").alias("subscribers"),
             f.coalesce(f.try_divide(f.sum("publications"), f.sum("window_s")), f.lit(0.0)).alias("rate"),
             f.coalesce(f.try_divide(f.sum("payload_bytes"), f.sum("window_s")), f.lit(0.0)).alias("bytes_s_each"),
+            f.max("epoch").alias("epoch"),
+            f.first("seen_at").cast("double").alias("seen_at"),
         )
-        .where("subscribers > 0")
+    )
+    begun = starts.select("gateway", f.col("epoch").alias("begun"), "epoch_at")
+    last = f.greatest(
+        f.max("epoch").over(Window.partitionBy("gateway")),
+        f.when(f.col("epoch_at") <= f.col("seen_at"), f.col("begun")),
+    )
+    return (
+        summed.join(f.broadcast(begun), "gateway", "left")
+        .withColumn("last", last)
+        .where("subscribers > 0 AND epoch = last")
+        .drop("epoch", "seen_at", "begun", "epoch_at", "last")
         .orderBy(f.desc(f.col("bytes_s_each") * f.col("subscribers")), "gateway", "topics", "where")
         .limit(GROUPS_MAX)
     )

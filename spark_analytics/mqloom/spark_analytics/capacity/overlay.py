@@ -4,6 +4,7 @@ A pure forward is a publication that a gateway only passes on (paper 001). The y
 in over it that somebody wanted there; a gateway's own yield is that of all its links.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ from mqloom.spark_analytics.capacity.groups import GroupTraffic, by_gateway
 
 GAIN_LEAST: Final = 1.0
 """What a soft link must be worth, by the overlay's own measure, to be named."""
+
+CANDIDATE_SCHEMA: Final = "gateway string, peer string, gain double, distance int"
 
 PLACE_SCHEMA: Final = "gateway string, rate_there double, rate_wanted double, cost double, utilisation double"
 
@@ -42,10 +45,12 @@ class LinkTraffic:
     """What it spares, or as a candidate would: publications times gateways bypassed, in a period of the overlay."""
     distance: int
     up_share: float
+    last_at: float = 0.0
+    """When it was told of last, in Unix time."""
 
     @property
     def rate(self) -> float:
-        """Copies a second."""
+        """Copies a second, while there was this link."""
         return self.sent / self.seconds if self.seconds else 0.0
 
     @property
@@ -103,6 +108,7 @@ def overlay(link: DataFrame) -> DataFrame:
         f.avg("gain").alias("gain"),
         f.max_by("distance", "at").alias("distance"),
         f.avg(f.col("is_up").cast("double")).alias("up_share"),
+        (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
     )
     wanted = f.when(f.col("received") > 0, 1 - f.col("received_unwanted") / f.col("received"))
     return summed.withColumn("yield", wanted).orderBy(f.desc("pure_forwards"), "gateway", "peer", "kind")
@@ -116,13 +122,18 @@ def links_of(collected: Columns) -> list[LinkTraffic]:
 
 
 def candidates_of(links: Iterable[LinkTraffic]) -> list[Candidate]:
-    """Return soft links worth having: candidates with gain, of pairs that have no soft link; the best first."""
+    """Return soft links worth having: candidates with gain, of pairs that have no soft link now; the best first.
+
+    One that was there, and was thought about again after that, is gone.
+    """
     links = list(links)
-    woven = {(each.gateway, each.peer) for each in links if each.kind == "soft"}
+    woven = {(each.gateway, each.peer): each.last_at for each in links if each.kind == "soft"}
     found = [
         Candidate(each.gateway, each.peer, each.gain, each.distance)
         for each in links
-        if each.kind == "candidate" and each.gain >= GAIN_LEAST and (each.gateway, each.peer) not in woven
+        if each.kind == "candidate"
+        and each.gain >= GAIN_LEAST
+        and each.last_at > woven.get((each.gateway, each.peer), -math.inf)
     ]
     return sorted(found, key=lambda each: (-each.gain, each.gateway, each.peer))
 
@@ -136,16 +147,28 @@ def yields_of(links: Iterable[LinkTraffic]) -> dict[tuple[str, str], float]:
     return {way: 1 - unwanted / came for way, (came, unwanted) in found.items() if came}
 
 
-def passings_of(links: Iterable[LinkTraffic]) -> list[Passing]:
-    """Return for each gateway how much of what comes to it only passes through, those with most first."""
+def seconds_of(link: LinkTraffic, observed: Mapping[str, float]) -> float:
+    """Return how long the gateway of a link was looked at.
+
+    By that what came is divided where links are added up: one that is there now and then brings little on the whole.
+    """
+    return max(observed.get(link.gateway, 0.0), link.seconds)
+
+
+def passings_of(links: Iterable[LinkTraffic], observed: Mapping[str, float]) -> list[Passing]:
+    """Return for each gateway how much of what comes to it only passes through, those with most first.
+
+    `observed` says how long each gateway was looked at, in seconds.
+    """
     rates: dict[str, tuple[float, float, float]] = {}
     for each in links:
         if each.kind != "candidate" and each.seconds:
             came, unwanted, forwards = rates.get(each.gateway, (0.0, 0.0, 0.0))
+            seconds = seconds_of(each, observed)
             rates[each.gateway] = (
-                came + each.received / each.seconds,
-                unwanted + each.received_unwanted / each.seconds,
-                forwards + each.pure_forwards / each.seconds,
+                came + each.received / seconds,
+                unwanted + each.received_unwanted / seconds,
+                forwards + each.pure_forwards / seconds,
             )
     found = [
         Passing(gateway, came, unwanted, 1 - unwanted / came if came else None, forwards)

@@ -71,7 +71,9 @@ def scenarios_of(what_if: WhatIf, questions: Questions) -> list[Scenario]:
     asked = bool(questions.fails or questions.grows or questions.adds or questions.moves)
     for broker in (*questions.fails, *(each for move in questions.moves for each in (move.source, move.target))):
         if broker not in what_if.brokers:
-            raise LocalError(f"there is no broker {broker!r} in this telemetry; there are {', '.join(what_if.brokers)}")
+            raise LocalError(
+                f"there is no broker {broker!r} at the end of this telemetry; there are {', '.join(what_if.brokers)}"
+            )
     usual = sorted(what_if.brokers, key=lambda each: (-what_if.utilisation(each), each))[:FAILS_MAX]
     fails = questions.fails if asked else tuple(usual if len(what_if.brokers) > 1 else ())
     grows = questions.grows if asked else GROWTHS

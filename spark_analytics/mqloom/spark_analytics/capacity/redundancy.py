@@ -12,7 +12,7 @@ from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.poset import Poset
 from mqloom.core.subscription import Subscription
 from mqloom.spark_analytics.capacity.groups import GroupTraffic, by_gateway
-from mqloom.spark_analytics.capacity.overlay import LinkTraffic
+from mqloom.spark_analytics.capacity.overlay import LinkTraffic, seconds_of
 
 COVERED_SHOWN: Final = 5
 """Groups that are named below the one that covers them."""
@@ -20,6 +20,12 @@ COVERED_SHOWN: Final = 5
 SCHEMA: Final = (
     "gateway string, groups int, subscriptions int, needed int, share double, delay_s double, delay_needed_s double, "
     "input_ratio double, input_needed_ratio double"
+)
+
+FAMILY_SCHEMA: Final = "gateway string, head string, covered array<string>, groups int, subscriptions int"
+
+CLUSTERS_SCHEMA: Final = (
+    "brokers int, publications double, subscriptions double, matching double, best double, number int"
 )
 
 
@@ -155,20 +161,27 @@ def best_clusters(brokers: int, publications: float, subscriptions: float, match
 
 
 def clusters_of(
-    brokers: int, seconds: float, rates: Mapping[str, float], links: Iterable[LinkTraffic], subscriptions: int
+    seconds: float,
+    rates: Mapping[str, float],
+    links: Iterable[LinkTraffic],
+    observed: Mapping[str, float],
+    subscriptions: int,
 ) -> Clusters | None:
     """Return how many clusters have least traffic, with what was published and wanted; None if nothing was published.
 
-    `rates` are the publications a second that came in at each broker. What came over links is not published there: the
-    rest is. The matching ratio is the share of other brokers to which a publication went because somebody wanted it.
+    `rates` are the publications a second that came in at each broker, and `observed` for how many seconds it was looked
+    at. What came over links is not published there: the rest is. The matching ratio is the share of other brokers to
+    which a publication went because somebody wanted it. `subscriptions` are those that clients have issued: what a
+    broker knows of others it is told because these are spread inside of clusters, which the equation counts itself.
     """
     received: dict[str, float] = {}
     wanted = 0.0
     for each in links:
-        if each.kind != "candidate":
-            came = each.received / each.seconds if each.seconds else 0.0
-            received[each.gateway] = received.get(each.gateway, 0.0) + came
-            wanted += (each.received - each.received_unwanted) / each.seconds if each.seconds else 0.0
+        if each.kind != "candidate" and each.seconds:
+            lasted = seconds_of(each, observed)
+            received[each.gateway] = received.get(each.gateway, 0.0) + each.received / lasted
+            wanted += (each.received - each.received_unwanted) / lasted
+    brokers = len(rates)
     published = sum(max(0.0, rate - received.get(broker, 0.0)) for broker, rate in rates.items())
     if published <= 0 or brokers < 2:
         return None

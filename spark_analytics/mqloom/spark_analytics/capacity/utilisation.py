@@ -30,7 +30,11 @@ BUCKETS_S: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 7_200, 10_800, 21_600, 43
 BUCKETS_MAX: Final = 2_400
 """Buckets of one broker: 25 days of quarters of an hour, 100 of hours."""
 
+HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
+
+DAILY_S: Final = 100 * DAY_S
+"""From so long before the end on a day is looked at by the hour: of more days such buckets would be too many."""
 
 
 WINDOWS_LEAST: Final = 5
@@ -44,6 +48,11 @@ def bucket_s_for(span_s: float, window_s: float) -> int:
     """
     fitting = (each for each in BUCKETS_S if span_s / each <= BUCKETS_MAX and each >= WINDOWS_LEAST * window_s)
     return next(fitting, BUCKETS_S[-1])
+
+
+def daily_bucket_s_for(span_s: float, window_s: float) -> int:
+    """Return how long buckets should be in which a day's pattern is looked for: as above, but an hour at most."""
+    return min(HOUR_S, bucket_s_for(min(span_s, DAILY_S), window_s))
 
 
 def with_utilisation(load: DataFrame) -> DataFrame:
@@ -63,7 +72,10 @@ def _spread(frame: DataFrame, keep: Iterable[str]) -> DataFrame:
 
 
 def utilisation(load: DataFrame) -> DataFrame:
-    """Return a row for each broker: percentiles of all it is measured by, and how long it was overloaded."""
+    """Return a row for each broker: percentiles of all it is measured by, and how long it was overloaded.
+
+    `epoch` is the last start of its gateway, and `epoch_at` the first that this told.
+    """
     worst = [f.max(column).alias(f"{name}_max") for name, column in METRICS.items()]
     over = [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
     over += [
@@ -75,6 +87,8 @@ def utilisation(load: DataFrame) -> DataFrame:
         f.avg("window_s").alias("window_s"),
         (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
         (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
+        f.max("epoch").alias("epoch"),
+        (f.min(f.struct(-f.col("epoch"), f.unix_micros("at").alias("at")))["at"] / 1e6).alias("epoch_at"),
         f.count_if(f.col("utilisation") >= OVERLOADED).alias("overloaded"),
         f.avg("input_rate").alias("input_rate"),
         f.max("output_bytes_s_max").alias("output_bytes_s_max"),
@@ -108,8 +122,16 @@ def utilisation_over_time(load: DataFrame, bucket_s: int) -> DataFrame:
     return _spread(summed, keep)
 
 
+def lately(load: DataFrame, end_at: float) -> DataFrame:
+    """Return the load records of the last days, of as many as are looked at by the hour."""
+    return load.where(f.unix_micros("at") / 1e6 > end_at - DAILY_S)
+
+
 def hot_hours(over_time: DataFrame) -> DataFrame:
-    """Return for each broker and hour of the day (UTC) the mean of the fullest resource's p95, and its most."""
+    """Return for each broker and hour of the day (UTC) the mean of the fullest resource's p95, and its most.
+
+    Buckets must be an hour at most: of longer ones all counts for the hour with which they begin.
+    """
     hour = f.floor(f.pmod(f.col("bucket_at"), f.lit(DAY_S)) / 3_600).cast("int").alias("hour")
     found = over_time.groupBy("gateway", hour).agg(
         f.avg("utilisation_p95").alias("utilisation_p95"), f.max("utilisation_p95").alias("utilisation_p95_max")

@@ -55,16 +55,28 @@ class CapacityViews:
         return analyse(self._telemetry, self._questions, lambda share, text: None)
 
     @cached_property
-    def bucket_s(self) -> int:
-        """How long buckets of time are."""
+    def span(self) -> tuple[float, float, float]:
+        """When load records begin and end, and how long a window is; nothing of none."""
         first = (f.min(f.unix_micros("at")) / 1e6).alias("first")
         last = (f.max(f.unix_micros("at")) / 1e6).alias("last")
         found = columns(self.load.agg(first, last, f.max("window_s").alias("window_s")))
         if found["window_s"][0] is None:
-            return utilisation.BUCKETS_S[0]
-        return utilisation.bucket_s_for(
-            float(found["last"][0] - found["first"][0] + found["window_s"][0]), float(found["window_s"][0])
-        )
+            return 0.0, 0.0, 0.0
+        window_s = float(found["window_s"][0])
+        return float(found["first"][0]) - window_s, float(found["last"][0]), window_s
+
+    @cached_property
+    def bucket_s(self) -> int:
+        """How long buckets of time are."""
+        start_at, end_at, window_s = self.span
+        return utilisation.bucket_s_for(end_at - start_at, window_s)
+
+    @cached_property
+    def daily(self) -> DataFrame:
+        """Utilisation by the hour or shorter, of the last days."""
+        start_at, end_at, window_s = self.span
+        bucket_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
+        return utilisation.utilisation_over_time(utilisation.lately(self.load, end_at), bucket_s)
 
     @cached_property
     def over_time(self) -> DataFrame:
@@ -85,7 +97,7 @@ class CapacityViews:
 VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
     "utilisation": lambda views: utilisation.utilisation(views.load),
     "utilisation_over_time": lambda views: views.over_time,
-    "hot_hours": lambda views: utilisation.hot_hours(views.over_time),
+    "hot_hours": lambda views: utilisation.hot_hours(views.daily),
     "imbalance": lambda views: utilisation.imbalance(views.over_time, views.analysis.members),
     "forecast": lambda views: views.rows([each.row() for each in views.analysis.forecasts], FORECAST_SCHEMA),
     "service_model": lambda views: views.rows(list(views.analysis.models.values()), service.SCHEMA),
@@ -94,13 +106,18 @@ VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
         [row for scenario in views.analysis.scenarios for row in scenario.rows()], what_if.SCHEMA
     ),
     "overlay": lambda views: overlay.overlay(views.of("link")),
+    "soft_links_worth_having": lambda views: views.rows(views.analysis.candidates, overlay.CANDIDATE_SCHEMA),
     "best_place": lambda views: views.rows(views.analysis.sites, overlay.PLACE_SCHEMA),
     "balancing_sessions": lambda views: views.sessions,
     "predictions": lambda views: balancing.predictions(views.sessions),
     "undone_sessions": lambda views: balancing.undone(views.sessions),
     "settings_to_change": lambda views: views.rows(list(views.analysis.balancing.changes), balancing.CHANGE_SCHEMA),
-    "group_traffic": lambda views: group_traffic(views.of("group")),
+    "group_traffic": lambda views: group_traffic(views.of("group"), utilisation.utilisation(views.load)),
     "redundancy": lambda views: views.rows(views.analysis.redundancy, redundancy.SCHEMA),
+    "families": lambda views: views.rows(views.analysis.families, redundancy.FAMILY_SCHEMA),
+    "clusters": lambda views: views.rows(
+        [] if views.analysis.clusters is None else [views.analysis.clusters], redundancy.CLUSTERS_SCHEMA
+    ),
 }
 """The views, and how each is made."""
 

@@ -35,6 +35,7 @@ _SETTINGS: Final = {
     "svg.hashsalt": "mqloom",
     "font.size": 9.5,
     "text.color": INK,
+    "text.parse_math": False,  # names are no formulas, though a client may well write two dollars into a topic filter
     "axes.edgecolor": LINE,
     "axes.labelcolor": MUTED,
     "axes.titlecolor": INK,

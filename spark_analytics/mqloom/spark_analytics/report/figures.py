@@ -27,6 +27,7 @@ def figures_of(analysis: Analysis, findings: Sequence[CapacityFinding]) -> dict[
         "dropped": analysis.dropped,
         "full": analysis.full,
         "findings": [_plain(each) for each in findings],
+        "silent": {broker: iso(last_at) for broker, last_at in analysis.silent.items()},
         "utilisation": _rows(analysis.utilisation),
         "hot_hours": _rows(analysis.hot_hours),
         "imbalance": _imbalance(analysis),

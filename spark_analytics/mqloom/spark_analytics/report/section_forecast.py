@@ -89,7 +89,7 @@ def _row(each: Forecast, analysis: Analysis) -> list[str]:
 
 
 def _paint(axes: Any, each: Forecast, analysis: Analysis) -> None:
-    series = split(analysis.over_time, "gateway")[each.gateway]
+    series = split(analysis.daily, "gateway")[each.gateway]
     values = series[f"{each.resource}_mean"].astype(np.float64)
     times, thin = thinned(series["bucket_at"].astype(np.float64), values)
     axes.plot(moments(times), thin, color=SERIES[0], linewidth=1.1)

@@ -117,7 +117,7 @@ def _clusters(analysis: Analysis) -> str:
     if found is None:
         return title + nothing("Nothing was published, or there is one broker only: there is nothing to cluster.")
     words = (
-        f"With {number(found.publications)} publications, {number(found.subscriptions)} subscriptions and "
+        f"With {number(found.publications)} publications, {number(found.subscriptions)} subscriptions of clients and "
         f"{found.brokers} brokers, of which {percent(found.matching)} want a publication, traffic is least with "
         f"m = \N{SQUARE ROOT}(s n / (p (1 \N{MINUS SIGN} r))) = "
         f"{number(found.best, 2) if np.isfinite(found.best) else 'infinitely many'}: {found.number} "

@@ -8,7 +8,7 @@ from mqloom.spark_analytics.capacity.analysis import Analysis
 from mqloom.spark_analytics.capacity.dates import DAY_S, length
 from mqloom.spark_analytics.capacity.frames import split
 from mqloom.spark_analytics.capacity.thresholds import WORDS
-from mqloom.spark_analytics.capacity.utilisation import PERCENTS
+from mqloom.spark_analytics.capacity.utilisation import DAILY_S, HOUR_S, PERCENTS
 from mqloom.spark_analytics.report.drawing import (
     LINE,
     MUTED,
@@ -141,7 +141,12 @@ def _hours(analysis: Analysis) -> str:
             for hour in range(24)
         )
         rows.append(f"<tr><th scope=row>{text(broker)}</th>{cells}</tr>")
-    caption = "Mean of the fullest resource, in percent, by hour of the day (UTC)."
+    bucket_s = min(HOUR_S, analysis.bucket_s)
+    days = f" of the last {length(DAILY_S)}" if analysis.seconds > DAILY_S else ""
+    caption = (
+        f"How full the fullest resource is in the busiest moments (p95) of each {length(bucket_s)}, in percent: the "
+        f"mean of these by hour of the day (UTC){days}."
+    )
     return (
         f'<div class="scroll"><table class="heatmap"><thead><tr><th></th>{top}</tr></thead>'
         f'<tbody>{"".join(rows)}</tbody></table></div><p class="note">{caption}</p>'

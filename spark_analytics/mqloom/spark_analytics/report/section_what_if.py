@@ -38,7 +38,7 @@ def what_if_section(analysis: Analysis) -> Section:
         ),
         "The fullest broker in each scenario.",
     )
-    body = _matrix(analysis) if len(analysis.brokers) <= BROKERS_SHOWN else _table(analysis)
+    body = _matrix(analysis) if len(analysis.estimates) <= BROKERS_SHOWN else _table(analysis)
     return Section("what-if", "What if", lead, picture + body)
 
 
@@ -67,11 +67,11 @@ def _paint(axes: Any, scenarios: list[Scenario], full: float) -> None:
 
 def _matrix(analysis: Analysis) -> str:
     """Return every broker in every scenario, in percent."""
-    brokers = list(analysis.brokers)
+    brokers = sorted(analysis.estimates)
     if any(each.gateway == NEW for scenario in analysis.scenarios for each in scenario.outlooks):
         brokers.append(NEW)
     top = "".join(f"<th scope=col>{text(broker)}</th>" for broker in brokers)
-    busy = {broker: analysis.estimates[broker].utilisation for broker in analysis.brokers}
+    busy = {broker: each.utilisation for broker, each in analysis.estimates.items()}
     rows = [_line("as it is", [busy.get(broker) for broker in brokers], brokers, analysis.full)]
     for scenario in analysis.scenarios:
         after = {each.gateway: each.after for each in scenario.outlooks}

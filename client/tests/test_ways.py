@@ -1,0 +1,136 @@
+"""Connections in the background, to brokers that are scripted: no real one loses a packet on demand."""
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion
+
+from mqloom.client import Client
+from mqloom.client.ways import Happening, StrayReceived
+from mqloom.client.wired import Address
+
+WAIT_S_MAX = 10.0
+PUBLISHED = b"\x34\x08\0\x03t/1\0\x07m"
+"""At QoS 2, with the packet id 7."""
+RELEASED = b"\x62\x02\0\x07"
+COMPLETE = b"\x70\x02\0\x07"
+
+
+class Script:
+    """A broker that has kept every session, and says the next of these to each that connects."""
+
+    def __init__(self) -> None:
+        self.says: queue.Queue[bytes] = queue.Queue()
+        self.heard: queue.Queue[bytes] = queue.Queue()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = Address("127.0.0.1", self._server.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                connection, _ = self._server.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
+            while (first := stream.read(1)) not in (b"", b"\xe0"):
+                length = stream.read(1)
+                self.heard.put(first + length + stream.read(length[0]))
+                if first == b"\x10":
+                    connection.sendall(b"\x20\x02\1\0" + (b"" if self.says.empty() else self.says.get()))
+
+
+@pytest.fixture
+def scripts() -> Iterator[list[Script]]:
+    scripts = [Script(), Script()]
+    yield scripts
+    for script in scripts:
+        script.close()
+
+
+def heard_until(script: Script, packet: bytes, client: Client) -> None:
+    while True:
+        client.loop(0.02)
+        with contextlib.suppress(queue.Empty):
+            if script.heard.get_nowait() == packet:
+                return
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=False, federation=True)
+    assert client._shim is not None
+    ways = client._shim._ways
+    tell = ways._tell
+
+    def tell_strays(leg: int, event: Happening | StrayReceived, packet: int) -> None:
+        if isinstance(event, StrayReceived):  # the core is one that is never moved
+            tell(leg, event, packet)
+
+    ways._tell = tell_strays
+    yield client
+    ways.pause()
+    client.disconnect()
+    client.loop(0.02)
+
+
+def test_what_has_come_by_half_is_given_out_when_the_session_goes_on_in_the_background(
+    scripts: list[Script], client: Client
+) -> None:
+    old, new = scripts
+    came: list[tuple[str, bytes | bytearray, int]] = []
+    client.on_message = lambda _c, _u, message: came.append((message.topic, message.payload, message.qos))
+    old.says.put(PUBLISHED)
+    client.connect(old.address.host, old.address.port)
+    heard_until(old, b"\x50\x02\0\x07", client)
+    old.says.put(RELEASED)
+    shim = client._shim
+    assert shim is not None
+    shim._ways._begin(1, new.address)
+    shim._ways.serve_by(1)
+    shim._ways._take_over()
+    heard_until(old, COMPLETE, client)
+    assert came == [("t/1", b"m", 2)]
+
+
+def test_what_is_released_by_a_connection_that_never_had_it_is_done_with(scripts: list[Script], client: Client) -> None:
+    """Its publication has come by an earlier one; without an answer it would stay in the broker's window."""
+    old, new = scripts
+    client.connect(old.address.host, old.address.port)
+    new.says.put(RELEASED)
+    assert client._shim is not None
+    client._shim._ways._begin(1, new.address)
+    heard_until(new, COMPLETE, client)
+
+
+def test_what_comes_in_the_background_is_acknowledged_when_it_was_handed_over_and_not_before(
+    scripts: list[Script], client: Client
+) -> None:
+    heard: queue.Queue[tuple[Happening | StrayReceived, int]] = queue.Queue()
+    old, new = scripts
+    client.connect(old.address.host, old.address.port)
+    new.says.put(b"\x32\x08\0\x03t/1\0\x07m")
+    assert client._shim is not None
+    ways = client._shim._ways
+    tell, ways._tell = ways._tell, lambda _leg, event, packet: heard.put((event, packet))
+    ways._begin(1, new.address)
+    event, packet = heard.get(timeout=WAIT_S_MAX)
+    while not isinstance(event, StrayReceived):
+        event, packet = heard.get(timeout=WAIT_S_MAX)
+    assert new.heard.get(timeout=WAIT_S_MAX)[:1] == b"\x10"
+    with pytest.raises(queue.Empty):
+        new.heard.get(timeout=0.1)
+    came: list[MQTTMessage] = []
+    client.on_message = lambda _c, _u, message: came.append(message)
+    tell(1, event, packet)
+    heard_until(new, b"\x40\x02\0\x07", client)
+    assert [message.payload for message in came] == [b"m"]
