@@ -7,7 +7,19 @@ import pytest
 
 from mqloom.core.command import main
 from mqloom.core.errors import LocalError
-from mqloom.lab.bench_telemetry_full import SATURATED, Slice, full_cost_of, taken_of
+from mqloom.lab.bench_telemetry_cost import TelemetryPlan
+from mqloom.lab.bench_telemetry_full import (
+    OVER,
+    RUNS_MAX,
+    SATURATED,
+    Slice,
+    drive_until_full,
+    full_cost_of,
+    taken_of,
+)
+
+RUN_S = 10.0
+PLAN = TelemetryPlan(run_s=RUN_S)
 
 needs_mosquitto = pytest.mark.skipif(
     shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None, reason="there is no mosquitto here"
@@ -39,7 +51,73 @@ def test_what_a_gateway_takes_is_told_by_its_busier_half() -> None:
     assert taken_of([]) == (0.0, 0.0)
 
 
+class Machine:
+    """A gateway that can take so much in a search, in the run after it, in the next search, and so on; then no more
+    and no less. What else there is can give it so much.
+    """
+
+    def __init__(self, *capacities: float, others: float = 1e9) -> None:
+        self.capacities = list(capacities)
+        self.others = others
+        self.is_searching = True
+        self.tries: list[tuple[float, int]] = []
+        self.runs: list[float] = []
+        self.told: list[str] = []
+
+    def drive(self, rate: float, seconds: float, rivals: int) -> list[Slice]:
+        is_searching = seconds != RUN_S
+        if is_searching != self.is_searching and len(self.capacities) > 1:
+            self.capacities.pop(0)
+        self.is_searching = is_searching
+        if is_searching:
+            self.tries.append((rate, rivals))
+        else:
+            self.runs.append(rate)
+        most = self.capacities[0] / (1 + rivals)
+        taken = min(rate, self.others, most)
+        return [piece(number % 2, round(taken / 4), 0.25 * taken / most) for number in range(int(seconds * 4))]
+
+
+def test_a_gateway_that_can_take_more_once_other_load_ends_is_searched_on_with_and_runs_again() -> None:
+    machine = Machine(3_000, 10_000)  # others used its core while it was searched
+    found = drive_until_full(machine.drive, PLAN, machine.told.append, 4)
+    assert found.pairs == RUN_S * 2
+    assert found.taken_per_s == pytest.approx(10_000)
+    assert machine.runs == pytest.approx([OVER * 3_000, OVER**2 * 10_000])
+    assert [rate for rate, _ in machine.tries] == [4_000, 8_000, 16_000]
+    assert any("searching on" in each for each in machine.told)
+
+
+def test_where_what_it_can_take_varies_it_is_given_more_over_each_time_and_what_it_took_in_a_run_counts() -> None:
+    machine = Machine(3_000, 10_000, 3_000, 5_000)
+    assert drive_until_full(machine.drive, PLAN, machine.told.append, 4).taken_per_s == pytest.approx(5_000)
+    assert machine.runs == pytest.approx([OVER * 3_000, OVER**2 * OVER * 3_000])
+
+
+def test_a_gateway_that_has_time_left_in_every_run_is_told_so_after_a_bounded_number_of_them() -> None:
+    machine = Machine(*(10.0**power for power in range(4, 12)))
+    with pytest.raises(LocalError, match=r"in 0 pairs of slices .* run longer"):
+        drive_until_full(machine.drive, PLAN, machine.told.append, 4)
+    assert len(machine.runs) == RUNS_MAX
+    assert sum("searching on" in each for each in machine.told) == RUNS_MAX - 1
+
+
+def test_one_run_is_enough_where_nothing_else_is_done_and_rivals_share_its_core_where_others_give_too_little() -> None:
+    machine = Machine(10_000)
+    assert drive_until_full(machine.drive, PLAN, machine.told.append, 4).rivals == 0
+    assert (machine.runs, len(machine.tries)) == ([OVER * 10_000], 3)
+    machine = Machine(10_000, others=6_000)
+    assert drive_until_full(machine.drive, PLAN, machine.told.append, 4).rivals == 1
+    assert machine.tries == [(4_000, 0), (8_000, 0), (8_000, 1)]
+    assert machine.runs == [OVER * 5_000]
+    machine = Machine(10_000, others=6_000)  # no core of its own, and so no rivals for it
+    with pytest.raises(LocalError, match="something else is short"):
+        drive_until_full(machine.drive, PLAN, machine.told.append, 0)
+    assert not machine.runs
+
+
 @needs_mosquitto
+@pytest.mark.full  # a saturated core, timed: that has no place among tests that share two cores
 @pytest.mark.timeout(240)
 def test_a_gateway_is_driven_until_it_has_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--only", "full", "--subscribers", "5", "--run-s", "5"]

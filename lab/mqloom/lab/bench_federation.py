@@ -103,13 +103,18 @@ class _Turn:
     history: list[Run] = field(default_factory=list)
 
     def run(self, rate: float, seconds: float) -> Run:
-        """Run, and leave the side quiet: one that does not become so is started anew."""
+        """Run, and leave the side quiet."""
         run = self.side.run(rate, seconds)
         self.history.append(run)
-        if not run.is_held and not self.side.wait_until_quiet():
+        if not run.is_held:
+            self.settle()
+        return run
+
+    def settle(self) -> None:
+        """Wait until the side is quiet: one that does not become so is started anew."""
+        if not self.side.wait_until_quiet():
             self.stack.close()
             self.side = self.stack.enter_context(side_of(self.shape, self.quotes, self.folder))
-        return run
 
     def look(self, step: Step, plan: Plan) -> Run:
         """Do one step of the search."""
