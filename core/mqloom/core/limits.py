@@ -223,6 +223,20 @@ together. What else there is to say is said at once, and takes them along."""
 FRAMES_AT_ONCE: Final = 16
 """Frames that go without waiting, after a time with fewer."""
 
+GATHER_EVERY_S: Final = 0.0025
+"""The least time between two batches of publications that a gateway takes in, in the long run. Those
+that come meanwhile go together. More than between frames, so that a batch need not wait once more to leave."""
+
+GATHERED_AT_ONCE: Final = 16
+"""Batches that are taken in without waiting, after a time with fewer."""
+
+PUBLISHED_EVERY_S: Final = 0.006
+"""The least time between two times at which a gateway goes on with what its own broker has acknowledged, in the long
+run. More than between acknowledgements to neighbours, so that these need not wait once more."""
+
+PUBLISHED_AT_ONCE: Final = 16
+"""Times without waiting, after a time with fewer."""
+
 FRAME_FULL: Final = 64
 """Publications that wait for no others any more: one byte of a frame's own is then little beside theirs."""
 

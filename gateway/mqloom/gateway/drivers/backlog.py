@@ -1,11 +1,23 @@
-"""Messages that a connection has brought, and the event loop has not handled yet: bounded, and out in batches."""
+"""Messages that a connection has brought, and the event loop has not handled yet: bounded, and out in batches.
+
+A broker writes message by message, and a batch costs as much as several messages. So where a connection gathers,
+batches follow each other at `GATHER_EVERY_S` in the long run, and hold what has come meanwhile; after a time with fewer
+nothing waits.
+"""
 
 import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from mqloom.core.limits import DRIVER_BACKLOG_BYTES_MAX, DRIVER_BACKLOG_MAX, DRIVER_BATCH_MAX
+from mqloom.core.limits import (
+    DRIVER_BACKLOG_BYTES_MAX,
+    DRIVER_BACKLOG_MAX,
+    DRIVER_BATCH_MAX,
+    GATHER_EVERY_S,
+    GATHERED_AT_ONCE,
+)
+from mqloom.gateway.cadence import Cadence
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, Token
 
 
@@ -24,6 +36,7 @@ class Backlog:
         self._handed = 0  # messages that are in the queue no more
         self._behind: deque[tuple[int, Callable[[], None]]] = deque()
         self._lock = threading.Lock()
+        self._cadence = Cadence(GATHER_EVERY_S, GATHERED_AT_ONCE) if plan.gathers else None
         self._is_scheduled = False
         self._is_paused = False
         self._is_closed = False
@@ -65,9 +78,17 @@ class Backlog:
             self._plan.on_drop("backlog full")
 
     def hand_over(self) -> None:
-        """Let the next batch be handled, and come again if there are more."""
+        """Let the next batch be handled, in its time, and come again if there are more."""
+        if self._cadence is not None and self._loop.time() < self._cadence.due_at:
+            self._loop.call_at(self._cadence.due_at, self._hand_over)
+        else:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
         if self._is_paused:
             return
+        if self._cadence is not None:
+            self._cadence.went(self._loop.time())
         with self._lock:
             count = min(len(self._messages), DRIVER_BATCH_MAX)
             batch = [self._messages.popleft() for _ in range(count)]

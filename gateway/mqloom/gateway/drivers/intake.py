@@ -76,6 +76,7 @@ class IntakeDriver:
             on_down=lambda problem: None,
             on_broken=self._lost,
             acknowledges=False,
+            gathers=True,
             former=[topics for topics in former or () if topics not in data],
             on_pruned=self._pruned,
             on_drop=on_drop,

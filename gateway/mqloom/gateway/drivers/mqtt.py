@@ -98,6 +98,8 @@ class ConnectionPlan:
     """A connection ended, even if it was never up; what it brought and was not acknowledged comes again."""
     acknowledges: bool = True
     """Whether messages are acknowledged when they have been handled; else somebody calls `acknowledge`."""
+    gathers: bool = False
+    """Whether messages are handed over in larger batches, a little later, when they follow each other fast."""
     will: tuple[str, bytes] | None = None
     has_few_topics: bool = False
     """Whether what is published with QoS 0 goes to few topics: where the broker takes numbers for these (topic aliases

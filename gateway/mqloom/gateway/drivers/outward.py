@@ -14,6 +14,8 @@ from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.events import Event, LocallyPublished, LocallyRefused
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import PUBLISHED_AT_ONCE, PUBLISHED_EVERY_S
+from mqloom.gateway.cadence import Cadence
 from mqloom.gateway.drivers.intake import IntakeDriver
 from mqloom.gateway.drivers.mqtt import Connection, Refused, Then
 from mqloom.gateway.drivers.park import ParkDriver
@@ -45,6 +47,7 @@ class Outward:
         self._was_crowded = False
         self._for_clients = layout.for_clients(gateway)
         self._published: list[int] = []
+        self._cadence = Cadence(PUBLISHED_EVERY_S, PUBLISHED_AT_ONCE)
         self.parks: dict[str, ParkDriver] = {}
         """By topic."""
         self.kept: dict[str, bytes] = {}
@@ -145,11 +148,12 @@ class Outward:
         self._handle(LocallyRefused(number=number, reason=reason))
 
     def _took_over(self, number: int) -> None:
-        """Gather what the broker acknowledges in one go into one event."""
+        """Gather what the broker acknowledges in one go, or soon after each other, into one event."""
         self._published.append(number)
         if len(self._published) == 1:
-            self._loop.call_soon(self._tell_published)
+            self._loop.call_at(self._cadence.due_at, self._tell_published)
 
     def _tell_published(self) -> None:
+        self._cadence.went(self._loop.time())
         numbers, self._published = tuple(self._published), []
         self._handle(LocallyPublished(numbers=numbers))
