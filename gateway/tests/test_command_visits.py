@@ -1,6 +1,7 @@
 """Going to brokers that are no brokers, are away, or whose password is not here: each has its own word."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ def configuration_of(folder: Path, ports: dict[str, int], more: str = "") -> Con
     return load_federation(path).configuration
 
 
-def read(gateway: GatewayId, status: bytes | None, kept: bytes | None) -> int | str:
-    return f"{gateway} has said nothing" if status is None or kept is None else len(kept)
+def read(gateway: GatewayId, status: bytes | None, kept: Sequence[bytes | None]) -> int | str:
+    return f"{gateway} has said nothing" if status is None or None in kept else len(kept)
 
 
 def test_each_broker_that_cannot_be_read_has_its_reason(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_each_broker_that_cannot_be_read_has_its_reason(tmp_path: Path) -> None:
         silent = listening.getsockname()[1]
         more = 'username = "me"\npassword_env = "MQLOOM_TEST_NOT_SET"\n'
         configuration = configuration_of(tmp_path, {"silent": silent, "away": away, "locked": 1}, more)
-        found, problems = read_all(configuration, layout.report, read, 0.5)
+        found, problems = read_all(configuration, (layout.report,), read, 0.5)
     assert found == {}
     assert problems.keys() == {"silent", "away", "locked"}
     where = f"broker at 127.0.0.1:{silent}"

@@ -53,8 +53,25 @@ def test_the_object_has_the_same() -> None:
 
 def test_a_broker_that_is_drained_is_named() -> None:
     drained = Report(gateway=A, epoch=1_000_000, at=1.0, links=(), clients=1_200, migrating=50, draining=True)
-    text = as_tables("exchange", Overview({A: Reported(STATUS, drained)}, {}))
+    text = as_tables("exchange", Overview({A: Reported(STATUS, drained, is_drained=True)}, {}))
     assert "\n\nA is being drained: 1,200 clients there, 50 on their way\n\n" in text
+    last = Report(gateway=A, epoch=1_000_000, at=1.0, links=(), clients=1, migrating=1, draining=True)
+    text = as_tables("exchange", Overview({A: Reported(STATUS, last, is_drained=True)}, {}))
+    assert "\n\nA is being drained: 1 client there, 1 on their way\n\n" in text
+
+
+def test_the_mark_tells_of_a_drain_before_the_report_does_and_of_its_end() -> None:
+    before = encode_report(Report(gateway=A, epoch=1_000_000, at=1.0, links=(), clients=3))
+    reported = read_report(A, encode_status(STATUS), before, b"a mark")
+    assert isinstance(reported, Reported)
+    overview = Overview({A: reported}, {})
+    assert "\n\nA is being drained: its gateway has not reported since\n\n" in as_tables("exchange", overview)
+    assert as_rows("exchange", overview)["gateways"][0]["draining"]  # type: ignore[index]
+    later = encode_report(Report(gateway=A, epoch=1_000_000, at=1.0, links=(), draining=True))
+    for mark in (None, b""):
+        reported = read_report(A, encode_status(STATUS), later, mark)
+        assert isinstance(reported, Reported)
+        assert "drained" not in as_tables("exchange", Overview({A: reported}, {}))
 
 
 def test_a_federation_is_well_when_all_run_and_all_links_are_up() -> None:

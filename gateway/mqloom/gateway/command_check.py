@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from mqloom.core.wording import counted
 from mqloom.gateway.configuration_checks import hints, load_federation
 from mqloom.gateway.drawing import BOXES, PLAIN, Strokes, draw
 
@@ -24,16 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the drawing, a line that says it is well, and hints; raises ConfigurationError with every mistake."""
     federation = load_federation(arguments.file)
     configuration = federation.configuration
-    counts = f"{_count(len(configuration.brokers), 'broker')}, {_count(len(configuration.links), 'link')}"
+    counts = f"{counted(len(configuration.brokers), 'broker')}, {counted(len(configuration.links), 'link')}"
     drawing = draw(configuration, _strokes(sys.stdout.encoding))
     sys.stdout.write(f"{drawing}\n\n{configuration.source}: ok, {counts}\n")
     for hint in hints(federation):
         sys.stderr.write(f"hint: {hint}\n")
     return 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _strokes(encoding: str | None) -> Strokes:

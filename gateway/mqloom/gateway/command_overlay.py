@@ -11,6 +11,7 @@ import msgspec
 from mqloom.core import layout
 from mqloom.core.ids import GatewayId
 from mqloom.core.plotting import check_plot
+from mqloom.core.records import Portrait
 from mqloom.gateway.assembly import keyring_of
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.command_visits import address_of, read_all
@@ -92,6 +93,11 @@ def _neighbours(configuration: Configuration, gallery: Gallery, gateway: Gateway
     return [link.gateway for link in gallery.portraits[gateway].links if link.kind == "primary"]
 
 
+def _read(gateway: GatewayId, status: bytes | None, kept: Sequence[bytes | None]) -> Portrait | str:
+    (portrait,) = kept
+    return read_portrait(gateway, status, portrait)
+
+
 def visit_all(configuration: Configuration, wait_s: float = WAIT_S) -> Gallery:
     """Read from every broker what its gateway shows."""
-    return Gallery(*read_all(configuration, layout.portrait, read_portrait, wait_s))
+    return Gallery(*read_all(configuration, (layout.portrait,), _read, wait_s))

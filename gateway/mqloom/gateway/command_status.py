@@ -3,13 +3,15 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from mqloom.core import layout
+from mqloom.core.ids import GatewayId
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.command_visits import read_all
 from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.status_view import Overview, as_rows, as_tables, read_report
+from mqloom.gateway.status_view import Overview, Reported, as_rows, as_tables, read_report
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,4 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def visit_all(configuration: Configuration, wait_s: float = WAIT_S) -> Overview:
     """Read from every broker what its gateway reports."""
-    return Overview(*read_all(configuration, layout.report, read_report, wait_s))
+    return Overview(*read_all(configuration, (layout.drain, layout.report), _read, wait_s))
+
+
+def _read(gateway: GatewayId, status: bytes | None, kept: Sequence[bytes | None]) -> Reported | str:
+    mark, report = kept
+    return read_report(gateway, status, report, mark)

@@ -1,6 +1,6 @@
 """What commands about a federation that runs share: going to its brokers, and reading what gateways keep there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mqloom.core import layout
@@ -13,8 +13,8 @@ from mqloom.gateway.drivers.visiting import Visit, visiting
 from mqloom.gateway.interfaces import BrokerAddress
 
 Found = TypeVar("Found")
-Read = Callable[[GatewayId, bytes | None, bytes | None], Found | str]
-"""Makes something of a gateway's status and of what else it keeps, or says why it cannot."""
+Read = Callable[[GatewayId, bytes | None, Sequence[bytes | None]], Found | str]
+"""Makes something of a gateway's status and of what else it keeps, topic by topic, or says why it cannot."""
 
 
 def address_of(configuration: Configuration, gateway: GatewayId) -> BrokerAddress:
@@ -26,19 +26,29 @@ def address_of(configuration: Configuration, gateway: GatewayId) -> BrokerAddres
 
 
 def read_all(
-    configuration: Configuration, topic_of: Callable[[GatewayId], str], read: Read[Found], wait_s: float = WAIT_S
+    configuration: Configuration,
+    topics_of: Sequence[Callable[[GatewayId], str]],
+    read: Read[Found],
+    wait_s: float = WAIT_S,
 ) -> tuple[dict[GatewayId, Found], dict[GatewayId, str]]:
-    """Read from every broker what its gateway keeps on a topic; return that, and why there is none of the others."""
+    """Read from every broker what its gateway keeps on some topics; return that, and why there is none of the others.
+
+    Brokers send what is kept in the order of the topics: what there need not be belongs before what there must be.
+    """
 
     def read_one(gateway: GatewayId, visit: Visit) -> Found | str:
-        return read(gateway, visit.messages.get(layout.status(gateway)), visit.messages.get(topic_of(gateway)))
+        kept = [visit.messages.get(topic_of(gateway)) for topic_of in topics_of]
+        return read(gateway, visit.messages.get(layout.status(gateway)), kept)
 
     def has_all(gateway: GatewayId, visit: Visit) -> bool:
         """Whether what is kept there has come, and belongs together."""
         return visit.is_ready and not isinstance(read_one(gateway, visit), str)
 
     addresses, problems = reachable_brokers(configuration)
-    places = {gateway: (address, (layout.status(gateway), topic_of(gateway))) for gateway, address in addresses.items()}
+    places = {
+        gateway: (address, (layout.status(gateway), *(topic_of(gateway) for topic_of in topics_of)))
+        for gateway, address in addresses.items()
+    }
     found: dict[GatewayId, Found] = {}
     with visiting(places) as visits:
         visits.wait(has_all, wait_s)

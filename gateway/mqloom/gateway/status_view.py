@@ -11,6 +11,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.load import Load
 from mqloom.core.records import Status
 from mqloom.core.reports import Report, decode_report
+from mqloom.core.wording import counted
 from mqloom.gateway.status_reading import running_status
 
 GATEWAYS: Final = ("GATEWAY", "VERSION", "RUNS FOR", "CLIENTS", "SUBSCRIPTIONS", "HELD", "INTAKE", "DELIVERIES", "LAG")
@@ -20,10 +21,14 @@ FAILURES: Final = ("GATEWAY", "COUNTER", "REASON", "COUNT")
 
 
 class Reported(NamedTuple):
-    """What one gateway says: its status, and its report."""
+    """What one gateway says: its status, its report, and whether its broker keeps the mark of a drain.
+
+    The mark is there when `mqloom drain` has been answered, and gone when `mqloom undrain` has; the report comes later.
+    """
 
     status: Status
     report: Report
+    is_drained: bool = False
 
 
 class Overview(NamedTuple):
@@ -39,11 +44,13 @@ class Overview(NamedTuple):
 
     def broken_links(self) -> Iterator[tuple[GatewayId, GatewayId]]:
         """Yield the primary links that are not up, each as the gateway that says so and the other end."""
-        for gateway, (_, report) in self.gateways.items():
+        for gateway, (_, report, _) in self.gateways.items():
             yield from ((gateway, link.gateway) for link in report.links if link.state != "up")
 
 
-def read_report(gateway: GatewayId, status: bytes | None, report: bytes | None) -> Reported | str:
+def read_report(
+    gateway: GatewayId, status: bytes | None, report: bytes | None, mark: bytes | None = None
+) -> Reported | str:
     """Return what a gateway says, or why that is not to be believed, from what its broker keeps."""
     said = running_status(status)
     if isinstance(said, str):
@@ -56,7 +63,7 @@ def read_report(gateway: GatewayId, status: bytes | None, report: bytes | None) 
         return f"its report cannot be read: {error.problem}; is it of another version?"
     if (told.gateway, told.epoch) != (gateway, said.epoch):
         return "its report is of an earlier run; try again in some seconds"
-    return Reported(said, told)
+    return Reported(said, told, bool(mark))
 
 
 def as_rows(name: str, overview: Overview) -> dict[str, object]:
@@ -78,13 +85,13 @@ def as_rows(name: str, overview: Overview) -> dict[str, object]:
                 "lag_s": report.lag_s,
                 "clients": report.clients,
                 "migrating": report.migrating,
-                "draining": report.draining,
+                "draining": is_drained,
                 "subscriptions_here": report.subscriptions_here,
                 "subscriptions_elsewhere": report.subscriptions_elsewhere,
                 "load": None if report.load is None else msgspec.structs.asdict(report.load),
                 "broker": report.broker,
             }
-            for gateway, (status, report) in overview.gateways.items()
+            for gateway, (status, report, is_drained) in overview.gateways.items()
         ],
         "links": [
             {
@@ -96,7 +103,7 @@ def as_rows(name: str, overview: Overview) -> dict[str, object]:
                 "waiting": link.waiting,
                 "parked": link.parked,
             }
-            for gateway, (_, report) in overview.gateways.items()
+            for gateway, (_, report, _) in overview.gateways.items()
             for link in report.links
         ],
         "failures": [
@@ -111,7 +118,7 @@ def as_tables(name: str, overview: Overview) -> str:
     """Return all of it for people: gateways, links, and what was refused or lost, if anything was."""
     gateways: list[tuple[str, ...]] = [GATEWAYS]
     links: list[tuple[str, ...]] = [LINKS]
-    for gateway, (status, report) in overview.gateways.items():
+    for gateway, (status, report, _) in overview.gateways.items():
         subscriptions = f"{report.subscriptions_here:,} + {report.subscriptions_elsewhere:,}"
         counts = (report.held, report.intake, report.deliveries)
         started_s = report.at - status.epoch / 1_000
@@ -134,13 +141,19 @@ def as_tables(name: str, overview: Overview) -> str:
     is_not_up = "1 link is not up" if broken == 1 else f"{broken:,} links are not up"
     verdict = f"federation {name}: {states}" + (f", {is_not_up}" if broken else "")
     drained = [
-        f"{gateway} is being drained: {report.clients:,} clients there, {report.migrating:,} on their way"
-        for gateway, (_, report) in overview.gateways.items()
-        if report.draining
+        f"{gateway} is being drained: {_left(report)}"
+        for gateway, (_, report, is_drained) in overview.gateways.items()
+        if is_drained
     ]
     if drained:
         parts.append(drained)
     return "\n\n".join(["\n".join(part) for part in parts] + [verdict])
+
+
+def _left(report: Report) -> str:
+    if not report.draining:
+        return "its gateway has not reported since"
+    return f"{counted(report.clients, 'client')} there, {report.migrating:,} on their way"
 
 
 def _load(gateway: GatewayId, load: Load) -> tuple[str, ...]:
@@ -152,7 +165,7 @@ def _load(gateway: GatewayId, load: Load) -> tuple[str, ...]:
 
 def _failures(overview: Overview) -> list[tuple[str, str, str, str]]:
     rows = []
-    for gateway, (_, report) in overview.gateways.items():
+    for gateway, (_, report, _) in overview.gateways.items():
         for key, count in report.counts.items():
             counter, _, reason = key.partition(".")
             if is_failure(counter):
