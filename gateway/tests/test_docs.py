@@ -139,6 +139,18 @@ def test_every_example_of_a_configuration_is_toml(page: str) -> None:
         tomllib.loads(text)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/operations.md"])
+def test_the_line_that_gives_a_federation_its_key_fits_each_example(page: str, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^sed .*$", text_of("security.md"), re.MULTILINE)
+    example = re.search(r"^```toml\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert example
+    (tmp_path / "federation.toml").write_text(example[1])
+    subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
+    before, after = tomllib.loads(example[1]), tomllib.loads((tmp_path / "federation.toml").read_text())
+    before["federation"]["key_file"] = "federation.keys"
+    assert after == before
+
+
 # ---- the tutorial ------------------------------------------------------------------------------------------------
 
 
