@@ -78,7 +78,10 @@ def test_without_a_key_it_stays_and_a_session_that_was_kept_ends_with_it(
         drained = main(["drain", "-c", str(town.file), WEST])
         assert ended(program) == (0, "")
     assert drained == 1
-    assert f"still at {WEST}: 1 client, 1 of which cannot read orders" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"still at {WEST}: 1 client without this federation's public key" in said
+    assert "person; to run this again does not help" in said
+    assert "what `mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment" in said
     until(lambda: not town.has_session(WEST, "mqloom.person"), "no session is left")
 
 

@@ -30,6 +30,8 @@ def test_all_is_read_as_it_is_written() -> None:
     assert decode_migration(encode_migration(REQUEST)) == REQUEST
     answer = MigrationAnswer(answer="done", number=1, moved=3, problems={"desk": "east is down"}, unknown=("till",))
     assert decode_migration_answer(encode_migration_answer(answer)) == answer
+    left = MigrationAnswer(answer="done", number=1, fixed=1, fixed_by={"keyless": 1}, immovable={"desk": "keyless"})
+    assert decode_migration_answer(encode_migration_answer(left)) == left
     mark = DrainMark(to=(EAST,), bounds=Bounds(rate=5.0, at_once=7, deadline_s=9.0))
     assert decode_mark(encode_mark(mark)) == mark
 

@@ -247,12 +247,68 @@ def test_a_broker_is_drained_and_its_clients_brought_back(town: Town, capsys: py
     stays = town.traveller("stays")
     assert town.run("migrate", "stays", "--to", "TWO") == 0
     assert stays.trail == [ONE, TWO]
-    plain = town.traveller("plain", THREE)
-    plain.write(THREE, incarnation="")
-    until(lambda: plain.name not in town.drivers[THREE].node._migrations._travellers, "it cannot be moved any more")
+
+
+def test_clients_that_cannot_be_moved_are_told_with_what_to_do(
+    town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.gateway.journeys.DRAIN_REST_S", 0.1)
+    for name, form in (("desk", "frame"), ("till", "plain")):
+        town.traveller(name).write(ONE, incarnation="", format=form)
+    travellers = town.drivers[ONE].node._migrations._travellers
+    until(lambda: not travellers, "they cannot be moved any more")
+    stubborn = town.traveller("bob")
+    stubborn.is_stubborn = True
     capsys.readouterr()
-    assert town.run("drain", "THREE", "--to", "TWO") == 1
-    assert "still at THREE: 1 client, 1 of which cannot read orders" in capsys.readouterr().err
+    assert town.run("migrate", "desk", "till", "--to", "TWO") == 1
+    printed = capsys.readouterr()
+    assert printed.out == "0 clients moved to TWO\n"
+    assert "client desk is at ONE, and cannot be moved: it runs without this federation's public key" in printed.err
+    assert "what `mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment" in printed.err
+    assert "client till is at ONE, and cannot be moved: it is of another program than mqloom.client" in printed.err
+    assert "not found" not in printed.err
+    assert town.run("migrate", "desk", "--to", "ONE", "--json") == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["immovable"], shown["unknown"]) == ({"desk": "keyless"}, [])
+    assert town.run("drain", "ONE", "--to", "TWO", "--deadline", "1") == 1
+    left = capsys.readouterr().err.splitlines()
+    assert len(left) == 4
+    assert left[0] == "mqloom drain: client bob stays where it is: I like it here"
+    assert left[1] == "mqloom drain: still at ONE: 1 client that could be moved; run this again to try once more"
+    assert left[2].startswith("mqloom drain: still at ONE: 1 client without this federation's public key")
+    assert "not to move: desk; to run this again does not help, such a client stays until it is stopped" in left[2]
+    assert "as MQLOOM_PUBLIC_KEY" in left[2]
+    assert left[3].startswith("mqloom drain: still at ONE: 1 client of another program than mqloom.client")
+    assert "orders: till; to run this again does not help" in left[3]
+    assert left[3].endswith("or connected to another broker by hand")
+
+
+def test_nobody_is_sent_to_a_drained_broker_and_status_names_it_at_once(
+    town: Town, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ann = town.traveller("ann")
+    until(lambda: town.run("status") == 0, "all report")
+    for _ in range(3):
+        assert town.run("drain", "TWO", "--to", "THREE") == 0
+        capsys.readouterr()
+        assert town.run("status") == 0
+        assert "TWO is being drained: " in capsys.readouterr().out
+        assert town.run("undrain", "TWO") == 0
+        capsys.readouterr()
+        assert town.run("status") == 0
+        assert "drained" not in capsys.readouterr().out
+    assert town.run("drain", "TWO", "--to", "THREE") == 0
+    capsys.readouterr()
+    for words in (("migrate", "ann"), ("drain", "ONE")):
+        assert town.run(*words, "--to", "TWO") == 1
+        problem = "it is drained, and would send on at once whoever comes: run `mqloom undrain TWO` first"
+        assert problem in capsys.readouterr().err
+    assert ann.trail == [ONE]
+    assert not town.drivers[ONE].node.look().is_draining
+    assert town.run("undrain", "TWO") == 0
+    assert town.run("migrate", "ann", "--to", "TWO") == 0
+    assert capsys.readouterr().out.endswith("1 client moved to TWO\n")
+    assert ann.trail == [ONE, TWO]
 
 
 def test_forged_replayed_expired_and_misaddressed_orders_move_nobody(town: Town) -> None:

@@ -16,6 +16,7 @@ from mqloom.core.limits import (
     ID_LENGTH_MAX,
     MIGRATION_GRACE_S,
     MIGRATION_JOBS_MAX,
+    MIGRATION_PROBLEMS_MAX,
     MIGRATION_S,
     MIGRATION_SILENCE_S,
     MIGRATION_WORD_S,
@@ -55,8 +56,9 @@ BROKERS = {each: RosterBroker(host=each) for each in (US, EAST, NORTH)}
 WALL = 1_000_000.0
 ORDERS = OrderParts(federation="bank", keys=OrderKeys(KEY), brokers=BROKERS, wall_at=lambda now: WALL + now)
 OPERATOR = ClientId("operator")
-PLAIN = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame")
-HERE = msgspec.structs.replace(PLAIN, incarnation="first")
+KEYLESS = Record(subscriptions={"one": Wish(topics="a/#")}, format="frame")
+HERE = msgspec.structs.replace(KEYLESS, incarnation="first")
+CAROL = ClientId("carol")
 
 
 def parts(orders: OrderParts | None = ORDERS, *, pace: Pace | None = None) -> NodeParts:
@@ -245,18 +247,42 @@ def test_one_on_its_way_already_is_not_ordered_again(desk: Desk) -> None:
     desk.ask("migrate", ANN)
     effects = desk.ask("migrate", ANN, BOB)
     assert orders(effects) == {}
-    assert told(effects)[-1].problems == {"ann": "it is being moved already", "bob": "it is being moved already"}
+    problems = told(effects)[-1].problems
+    assert list(problems) == ["ann", "bob"]
+    assert all(problem.startswith("it is being moved already: wait") for problem in problems.values())
 
 
 def test_clients_that_are_not_here_or_cannot_be_moved_are_named(desk: Desk) -> None:
     desk.write(ANN)
-    desk.write(BOB, PLAIN)
-    effects = desk.ask("migrate", ANN, BOB, ClientId("nobody"), ANN)
+    desk.write(BOB, KEYLESS)
+    desk.write(CAROL, KEYLESS, format="plain")
+    effects = desk.ask("migrate", ANN, BOB, CAROL, ClientId("nobody"), ANN)
     answer = told(effects)[-1]
-    assert answer.unknown == ("bob", "nobody")
+    assert answer.unknown == ("nobody",)
+    assert answer.immovable == {"bob": "keyless", "carol": "plain"}
     assert (answer.under_way, answer.left) == (1, 1)
     desk.now = 1.0
-    assert told(desk.answer(ANN, orders(effects)[ANN], "moved"))[-1].fixed == 1
+    last = told(desk.answer(ANN, orders(effects)[ANN], "moved"))[-1]
+    assert (last.fixed, last.fixed_by) == (2, {"keyless": 1, "plain": 1})
+    assert last.immovable == answer.immovable
+
+
+def test_one_that_wants_nothing_any_more_is_not_here(desk: Desk) -> None:
+    desk.write(BOB, KEYLESS)
+    desk.write(BOB, KEYLESS, subscriptions={})
+    answer = told(desk.ask("migrate", BOB))[-1]
+    assert (answer.unknown, answer.immovable, answer.fixed) == (("bob",), {}, 0)
+
+
+def test_a_drain_names_the_first_that_it_leaves_behind_of_each_kind(desk: Desk) -> None:
+    for number in range(MIGRATION_PROBLEMS_MAX + 5):
+        desk.write(ClientId(f"keyless{number:02}"), KEYLESS)
+    desk.write(CAROL, KEYLESS, format="plain")
+    answer = told(desk.ask("drain"))[-1]
+    assert (answer.answer, answer.left, answer.fixed) == ("done", 0, MIGRATION_PROBLEMS_MAX + 6)
+    assert answer.fixed_by == {"keyless": MIGRATION_PROBLEMS_MAX + 5, "plain": 1}
+    named = {f"keyless{number:02}": "keyless" for number in range(MIGRATION_PROBLEMS_MAX)}
+    assert answer.immovable == {**named, "carol": "plain"}
 
 
 def test_a_client_that_is_at_the_target_stays(desk: Desk) -> None:

@@ -26,6 +26,9 @@ from mqloom.core.limits import (
 RATE_MAX: Final = 100_000
 """Orders a second; more: refused."""
 
+Immovable = Literal["keyless", "plain"]
+"""Why a client cannot be moved: ours, but it holds no public key; or another, which knows nothing of orders."""
+
 ClientName = Annotated[ClientId, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 
 
@@ -70,11 +73,15 @@ class MigrationAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: Number = 0
     """Clients here that can be moved, whoever they are."""
     fixed: Number = 0
-    """Clients here that cannot, as the last word says: they know nothing of orders."""
+    """Clients here that cannot, as the last word says."""
+    fixed_by: dict[str, Number] = {}
+    """How many of them for each reason, `Immovable`."""
     problems: dict[str, str] = {}
     """Why clients stayed, by client: the first of them."""
     unknown: tuple[str, ...] = ()
-    """Those of a request that are not here, or cannot be moved."""
+    """Those of a request that are not here."""
+    immovable: dict[str, str] = {}
+    """Those of a request that are here and cannot be moved, each with the reason; of a drain, the first for each."""
 
 
 class DrainMark(Struct, frozen=True, kw_only=True):

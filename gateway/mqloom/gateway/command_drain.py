@@ -1,6 +1,7 @@
 """Move all clients of a broker to others, and whoever comes, so that it can be stopped for maintenance.
 
 All that have subscriptions in the federation: who only publishes, or is a plain client, is unknown to its gateway.
+Those that cannot be moved are named, with what to do about them.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from mqloom.gateway.migration_commands import (
     bounds_of,
     clients,
     print_json,
+    refuse_drained,
+    tell_left,
     tell_problems,
 )
 
@@ -43,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     asking, unreachable = asking_in(configuration)
     if gateway in unreachable:
         raise BrokerError(gateway, unreachable[gateway])
-    targets = [configuration.broker(name).id for name in arguments.to] or _targets(asking, gateway)
+    targets = list(dict.fromkeys(configuration.broker(name).id for name in arguments.to))
+    refuse_drained(asking, [target for target in targets if target != gateway])
+    targets = targets or _targets(asking, gateway)
     request = MigrationRequest(number=1, action="drain", to=tuple(targets), bounds=bounds_of(arguments))
     if not arguments.json:
         sys.stdout.write(f"{gateway} is drained to {', '.join(targets)}, until `mqloom undrain {gateway}`\n")
@@ -59,10 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         going_on = "" if answer is None else "; the gateway goes on by itself, run this again to see how far it is"
         raise BrokerError(gateway, f"{problem}{going_on}")
     if answer.left or answer.fixed:
-        fixed = f", {answer.fixed:,} of which cannot read orders" if answer.fixed else ""
-        text = f"still at {gateway}: {clients(answer.left + answer.fixed)}{fixed}; run this again to try once more"
         sys.stdout.flush()
-        sys.stderr.write(f"mqloom drain: {text}\n")
+        tell_left("drain", gateway, answer)
         return 1
     if not arguments.json:
         sys.stdout.write(f"{gateway} has no clients of the federation any more: {clients(answer.moved)} moved\n")

@@ -5,7 +5,7 @@ import sys
 
 from msgspec.structs import replace
 
-from mqloom.core.ids import ClientId
+from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.limits import MIGRATION_CLIENTS_MAX
 from mqloom.core.migration_records import MigrationAnswer, MigrationRequest
 from mqloom.gateway.configuration_checks import load_federation
@@ -17,6 +17,8 @@ from mqloom.gateway.migration_commands import (
     bounds_of,
     clients,
     print_json,
+    refuse_drained,
+    tell_immovable,
     tell_problems,
 )
 
@@ -31,30 +33,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Move them, wherever they are; 1 if one stays, is not found or not known to have moved: stderr explains it.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError, and BrokerError if the target is drained: they would be sent away from there at once.
     """
     configuration = load_federation(arguments.configuration).configuration
     to = configuration.broker(arguments.to).id
     asking, unreachable = asking_in(configuration)
+    refuse_drained(asking, [to])
     names = [ClientId(name) for name in dict.fromkeys(arguments.client)]
-    answers, problems, unknown = list[MigrationAnswer](), dict(unreachable), list[str]()
+    answers, problems, unknown = list[tuple[GatewayId, MigrationAnswer]](), dict(unreachable), list[str]()
     for begin in range(0, len(names), MIGRATION_CLIENTS_MAX):
         part = tuple(names[begin : begin + MIGRATION_CLIENTS_MAX])
         request = MigrationRequest(number=1, action="migrate", clients=part, to=(to,), bounds=bounds_of(arguments))
         found = _move(asking, request, Teller(is_quiet=arguments.json))
-        answers += found.answers.values()
+        answers += found.answers.items()
         problems.update(found.problems)
         unknown += [name for name in part if all(name in answer.unknown for answer in found.answers.values())]
-    moved = sum(answer.moved for answer in answers)
+    said = [answer for _, answer in answers]
+    moved = sum(answer.moved for answer in said)
     if arguments.json:
-        print_json(answers, problems, unknown=unknown)
+        print_json(said, problems, unknown=unknown)
     else:
         sys.stdout.write(f"{clients(moved)} moved to {to}\n")
-        tell_problems("migrate", answers, problems)
+        tell_problems("migrate", said, problems)
+        for gateway, answer in answers:
+            tell_immovable("migrate", gateway, answer)
         for name in unknown:
             sys.stderr.write(
-                f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name that "
-                "reads orders (mqloom.client does, with the public key of the federation)\n"
+                f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name. Its "
+                "name is that of its record, the MQTT client id where the program says nothing else; one without "
+                "subscriptions in the federation, and a plain MQTT client, have no record\n"
             )
     return 0 if moved >= len(names) else 1
 

@@ -72,6 +72,7 @@ class Job:
     bounds: Bounds
     is_standing: bool = False
     unknown: tuple[ClientId, ...] = ()
+    immovable: dict[str, str] = field(default_factory=dict)
     waiting: dict[ClientId, None] = field(default_factory=dict)
     under_way: dict[ClientId, Journey] = field(default_factory=dict)
     newcomers: dict[ClientId, None] = field(default_factory=dict)

@@ -4,17 +4,42 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from mqloom.core.command_numbers import positive_number, whole_number
-from mqloom.core.errors import ConfigurationError
+from mqloom.core.errors import BrokerError, ConfigurationError
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import AT_ONCE, AT_ONCE_MAX, MIGRATION_S, ORDER_S_MAX
 from mqloom.core.migration_records import RATE_MAX, Bounds, MigrationAnswer
+from mqloom.core.wording import counted
 from mqloom.gateway.assembly import keyring_of, reachable_brokers
 from mqloom.gateway.command_options import WAIT_S, add_configuration
 from mqloom.gateway.configuration import Configuration
-from mqloom.gateway.drivers.migrating import Asking
+from mqloom.gateway.drivers.migrating import DRAINED, Asking, survey
 from mqloom.gateway.key_file import order_keys_in
+
+WHY: Final = {
+    "keyless": "it runs without this federation's public key, or is set not to move. Start it again with what "
+    "`mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment",
+    "plain": "it is of another program than mqloom.client, which knows nothing of orders. Connect it to another broker "
+    "by hand",
+}
+"""Why a client cannot be moved, and what to do, for each `Immovable`."""
+
+KINDS: Final = {
+    "keyless": (
+        "without this federation's public key, or set not to move",
+        "stopped, or started again with what `mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment",
+    ),
+    "plain": (
+        "of another program than mqloom.client, which knows nothing of orders",
+        "stopped, or connected to another broker by hand",
+    ),
+}
+"""Of what kind those are that a drain leaves behind, and until when they stay, for each `Immovable`."""
+
+NAMES_MAX: Final = 10
+"""How many clients of a kind are named in one line."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +68,15 @@ def asking_in(configuration: Configuration) -> tuple[Asking, dict[GatewayId, str
         raise ConfigurationError(configuration.source, (problem,))
     addresses, problems = reachable_brokers(configuration)
     return Asking(addresses, keyring_of(configuration), WAIT_S), problems
+
+
+def refuse_drained(asking: Asking, targets: Sequence[GatewayId]) -> None:
+    """Raise BrokerError if a target is drained: only its own broker and gateway know that, not those who order."""
+    addresses = {target: asking.addresses[target] for target in targets if target in asking.addresses}
+    for target, reason in survey(addresses, WAIT_S).items():
+        if reason == DRAINED:
+            problem = f"it is drained, and would send on at once whoever comes: run `mqloom undrain {target}` first"
+            raise BrokerError(target, f"{problem}, or name another broker with --to")
 
 
 class Teller:
@@ -78,12 +112,33 @@ def progress(answer: MigrationAnswer) -> str:
 
 def clients(count: int) -> str:
     """Return how many clients, for people."""
-    return "1 client" if count == 1 else f"{count:,} clients"
+    return counted(count, "client")
 
 
 def stayed(answers: Sequence[MigrationAnswer]) -> dict[str, str]:
     """Return why clients stayed, as far as they are named."""
     return {client: problem for answer in answers for client, problem in sorted(answer.problems.items())}
+
+
+def tell_immovable(command: str, gateway: GatewayId, answer: MigrationAnswer) -> None:
+    """Explain on stderr who of those that were asked for is at a gateway and cannot be moved."""
+    for client, reason in answer.immovable.items():
+        why = WHY.get(reason, reason)
+        sys.stderr.write(f"mqloom {command}: client {client} is at {gateway}, and cannot be moved: {why}\n")
+
+
+def tell_left(command: str, gateway: GatewayId, answer: MigrationAnswer) -> None:
+    """Explain on stderr who is still at a gateway that is drained, and whether another try may help."""
+    if answer.left:
+        text = f"{clients(answer.left)} that could be moved; run this again to try once more"
+        sys.stderr.write(f"mqloom {command}: still at {gateway}: {text}\n")
+    for reason, count in sorted(answer.fixed_by.items()):
+        names = sorted(client for client, other in answer.immovable.items() if other == reason)[:NAMES_MAX]
+        more = f" and {count - len(names):,} more" if count > len(names) else ""
+        kind, until = KINDS.get(reason, (reason, "stopped"))
+        text = f"{clients(count)} {kind}: {', '.join(names)}{more}"
+        advice = f"to run this again does not help, such a client stays until it is {until}"
+        sys.stderr.write(f"mqloom {command}: still at {gateway}: {text}; {advice}\n")
 
 
 def tell_problems(command: str, answers: Sequence[MigrationAnswer], problems: Mapping[GatewayId, str]) -> None:
@@ -106,6 +161,7 @@ def print_json(answers: Sequence[MigrationAnswer], problems: Mapping[GatewayId, 
         "stayed": sum(answer.stayed for answer in answers),
         "left": sum(answer.left for answer in answers),
         "fixed": sum(answer.fixed for answer in answers),
+        "immovable": {client: reason for answer in answers for client, reason in answer.immovable.items()},
         "clients": stayed(answers),
         "problems": problems,
         **more,

@@ -12,8 +12,10 @@ gateway only gives the order, signed, and afterwards watches:
 
 After a crash of the gateway jobs are gone, and orders that were given hold: whoever asked asks again. A drain is kept
 as a mark on our broker, and goes on. A client can be moved if its record has an `incarnation`: then it reads orders.
+Without one it is served here and immovable, which whoever asks is told, with the reason as far as its record shows it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
@@ -22,7 +24,14 @@ from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.errors import OrderError, RecordError
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.limits import CLIENTS_MAX, ID_LENGTH_MAX, MIGRATION_JOBS_MAX, ORDER_S_MAX, PROBLEM_MAX
+from mqloom.core.limits import (
+    CLIENTS_MAX,
+    ID_LENGTH_MAX,
+    MIGRATION_JOBS_MAX,
+    MIGRATION_PROBLEMS_MAX,
+    ORDER_S_MAX,
+    PROBLEM_MAX,
+)
 from mqloom.core.migration_records import (
     Bounds,
     DrainMark,
@@ -35,6 +44,7 @@ from mqloom.core.migration_records import (
 )
 from mqloom.core.orders import MoveOrder, decode_order_answer, sign_order
 from mqloom.core.records import Record
+from mqloom.core.wording import counted
 from mqloom.gateway.journal import Journal
 from mqloom.gateway.journeys import Job, Journey, JourneyStep, Outcome
 from mqloom.gateway.pace import Pace
@@ -47,6 +57,13 @@ ORDERS_BATCH: Final = 50
 ENDED_MAX: Final = 4_096
 """Orders that are over as far as they are remembered; what clients say of earlier ones is counted as stale."""
 
+SILENT: Final = (
+    "it does not answer: is it running, and has it this federation's public key (`mqloom keys public`)? Its log names "
+    "orders that it refuses"
+)
+RESTARTED: Final = "it was started again before it could obey: order it once more"
+MOVING: Final = "it is being moved already: wait until that is over, and order it once more if need be"
+NO_TARGET: Final = "no target is in the configuration of its gateway any more: name another with --to"
 NO_KEY: Final = "the federation has no order key: see `mqloom keys order`, and start the gateways again"
 
 
@@ -140,12 +157,16 @@ class Migrations:
 
     def _migrate(self, operator: ClientId, request: MigrationRequest, clients: Sequence[ClientId]) -> None:
         job = Job(request.to, request.bounds)
-        job.unknown = tuple(client for client in dict.fromkeys(request.clients) if client not in self._travellers)
+        others = [client for client in dict.fromkeys(request.clients) if client not in self._travellers]
+        reasons = {client: self._subscribers.immovable(client) for client in others}
+        job.immovable = {str(client): reason for client, reason in reasons.items() if reason is not None}
+        job.unknown = tuple(client for client in others if reasons[client] is None)
         job.add(list(clients))
         job.watch(operator, request.number)
         self._jobs.append(job)
         if clients:
-            self._journal.tell("info", f"moving {len(clients)} clients to {', '.join(request.to)}: {operator} asks")
+            text = f"moving {counted(len(clients), 'client')} to {', '.join(request.to)}: {operator} asks"
+            self._journal.tell("info", text)
 
     def order(self, clients: Sequence[ClientId], to: GatewayId, deadline_s: float, agent: str) -> Job | str:
         """Begin to move clients for an agent; returns the job, which tells what has become of each, or a problem."""
@@ -162,7 +183,7 @@ class Migrations:
         job.outcome = Outcome(stayed=dict.fromkeys(gone, "it is not here any more, or cannot be moved"))
         job.add(here)
         self._jobs.append(job)
-        self._journal.tell("info", f"moving {len(here)} clients to {to}: agent {agent} asks")
+        self._journal.tell("info", f"moving {counted(len(here), 'client')} to {to}: agent {agent} asks")
         return job
 
     def movable(self) -> list[ClientId]:
@@ -186,7 +207,8 @@ class Migrations:
         else:
             self._drain.again(mark.to, mark.bounds)
         self._drain.add([client for client, each in self._travellers.items() if not each.is_moving])
-        text = f"{self._gateway} is drained: {self._drain.size} clients, and whoever comes, go to {', '.join(mark.to)}"
+        size = counted(self._drain.size, "client")
+        text = f"{self._gateway} is drained: {size}, and whoever comes, to {', '.join(mark.to)}"
         self._journal.tell("info", text)
         return self._drain
 
@@ -238,7 +260,7 @@ class Migrations:
                 self._reached(job, journey, JourneyStep.ARRIVED)
             elif before is not None and before.incarnation != record.incarnation:
                 # With `moving_to` it says that an earlier life may have a session there, and that it ends that one.
-                self._end(job, client, "it was started again before it could obey", "restarted", now)
+                self._end(job, client, RESTARTED, "restarted", now)
             elif record.moving_to:
                 self._reached(job, journey, JourneyStep.MOVING)
         elif self._drain is not None and not is_moving:
@@ -315,7 +337,7 @@ class Migrations:
         """Order whoever is next, give up on who says nothing, and tell operators how far it is."""
         for job in list(self._jobs):
             for late in job.late(now):
-                self._end(job, late, "it does not answer: is it running, and has it the public key?", "silent", now)
+                self._end(job, late, SILENT, "silent", now)
             for _ in range(ORDERS_BATCH):
                 client = job.next_client(now)
                 if client is None:
@@ -335,12 +357,12 @@ class Migrations:
             job.news()  # it is on its way for somebody else
             return
         if self._journey_of(client) is not None or traveller.is_moving:
-            self._end(job, client, "it is being moved already", "moving", now)
+            self._end(job, client, MOVING, "moving", now)
             return
         target = job.next_target(frozenset(parts.brokers) - {self._gateway})
         if target is None:
             is_here = self._gateway in job.targets
-            problem = f"it is at {self._gateway} already" if is_here else "no target is known any more"
+            problem = f"it is at {self._gateway} already" if is_here else NO_TARGET
             self._end(job, client, problem, "target", now)
             return
         self._number += 1
@@ -370,13 +392,17 @@ class Migrations:
         if is_done:
             job.watchers.clear()
             if job.size:
-                text = f"{job.moved} clients were moved, {job.stayed} stayed, {len(self._travellers)} are here"
-                self._journal.tell("info", text)
+                left = f"{len(self._travellers):,} that can be moved are here"
+                self._journal.tell("info", f"{counted(job.moved, 'client')} moved, {job.stayed:,} stayed, {left}")
 
     def _progress(self, job: Job, number: int, word: Literal["migrating", "done"]) -> MigrationAnswer:
-        fixed = 0
+        fixed_by = Counter[str]()
+        immovable = dict(job.immovable)
         if word == "done":  # that takes a while where there are many
-            fixed = len(self._subscribers) - sum(client in self._subscribers for client in self._travellers)
+            for client, reason in self._subscribers.all_immovable():
+                fixed_by[reason] += 1
+                if job is self._drain and fixed_by[reason] <= MIGRATION_PROBLEMS_MAX:
+                    immovable[client] = reason
         return MigrationAnswer(
             answer=word,
             number=number,
@@ -385,9 +411,11 @@ class Migrations:
             moved=job.moved,
             stayed=job.stayed,
             left=len(self._travellers),
-            fixed=fixed,
+            fixed=fixed_by.total(),
+            fixed_by=dict(fixed_by),
             problems={str(client): problem for client, problem in job.problems.items()},
             unknown=job.unknown,
+            immovable=immovable,
         )
 
     def _refuse(self, operator: ClientId, number: int, reason: str, problem: str, now: float) -> None:

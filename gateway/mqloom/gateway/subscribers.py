@@ -14,6 +14,7 @@ from mqloom.core import layout
 from mqloom.core.effects import PublishLocally
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.limits import FRAME_BYTES_TARGET
+from mqloom.core.migration_records import Immovable
 from mqloom.core.publication import Publication
 from mqloom.core.records import Delivered, Format, Record, Wish, encode_envelope
 from mqloom.core.wire import weight_of
@@ -168,6 +169,20 @@ class Subscribers:
         """Return which start of a client wrote its record; nothing if it does not say, or is none of ours."""
         known = self._clients.get(client)
         return known.incarnation if known is not None else ""
+
+    def immovable(self, client: ClientId) -> Immovable | None:
+        """Return why a client that wants something here reads no orders; None if it does, or wants nothing."""
+        known = self._clients.get(client)
+        if known is None or known.incarnation or not known.wishes:
+            return None
+        return "plain" if known.format == "plain" else "keyless"
+
+    def all_immovable(self) -> Iterator[tuple[ClientId, Immovable]]:
+        """Return all that read no orders, each with the reason."""
+        for client in self._clients:
+            reason = self.immovable(client)
+            if reason is not None:
+                yield client, reason
 
     def ending(self, client: ClientId) -> int:
         """How many subscriptions of a client only wait to be forgotten."""

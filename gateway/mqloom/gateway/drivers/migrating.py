@@ -18,6 +18,9 @@ from mqloom.gateway.status_reading import running_status
 PATIENCE_S: Final = 4 * MIGRATION_SILENCE_S
 """How long the next word of a gateway that has answered is waited for."""
 
+DRAINED: Final = "it is being drained itself"
+"""Why nobody should be sent to a broker, if it has the mark of a drain."""
+
 
 class Outcome(NamedTuple):
     """The last words of the gateways, and why there is none of some."""
@@ -141,4 +144,4 @@ def _reason(gateway: GatewayId, visit: Visit) -> str:
     said = running_status(visit.messages.get(layout.status(gateway)))
     if isinstance(said, str):
         return said
-    return "it is being drained itself" if visit.messages.get(layout.drain(gateway)) else ""
+    return DRAINED if visit.messages.get(layout.drain(gateway)) else ""
