@@ -1,4 +1,4 @@
-"""Two Mosquittos with their gateways, and clients that are moved between them: for whoever tries moves for real."""
+"""Two brokers with their gateways, and clients that are moved between them: for whoever tries moves for real."""
 
 import contextlib
 import json
@@ -38,9 +38,11 @@ key_file = "federation.keys"
 [[brokers]]
 id = "WEST"
 port = {west}
+adapter = "{adapter}"
 [[brokers]]
 id = "EAST"
 port = {east}
+adapter = "{adapter}"
 [[links]]
 between = ["WEST", "EAST"]
 """
@@ -166,17 +168,18 @@ class Town:
 
 
 @contextlib.contextmanager
-def running_town(folder: Path) -> Iterator[Town]:
-    """Run both brokers and both gateways until the end; their files are in the folder."""
+def running_town(folder: Path, *, is_embedded: bool = False) -> Iterator[Town]:
+    """Run both brokers, embedded ones or Mosquittos, and both gateways until the end; their files are in the folder."""
     ports = dict(zip((WEST, EAST), free_ports(2), strict=True))
     assert main(["keys", "new", str(folder / "federation.keys")]) == 0
     path = folder / "federation.toml"
-    path.write_text(FEDERATION.format(west=ports[WEST], east=ports[EAST]))
+    adapter = "amqtt" if is_embedded else "mqtt"
+    path.write_text(FEDERATION.format(west=ports[WEST], east=ports[EAST], adapter=adapter))
     keys = order_keys_in(folder / "federation.keys")
     assert keys is not None
     town = Town(folder, ports, keys)
     with contextlib.ExitStack() as stack:
-        for name, port in ports.items():
+        for name, port in () if is_embedded else ports.items():
             (folder / name).mkdir()
             (folder / name / "mosquitto.conf").write_text(BROKER.format(port=port))
             town.brokers[name] = stack.enter_context(mosquitto_process(folder / name / "mosquitto.conf", port))

@@ -27,7 +27,6 @@ class AmqttAdapter:
         from mqloom.plugins.amqtt_broker import MendedBroker  # noqa: PLC0415 - only whoever chooses this needs amqtt
 
         logging.getLogger("amqtt").setLevel(logging.ERROR)
-        logging.getLogger("amqtt.broker").addFilter(_is_worth_telling)
         logging.getLogger("transitions").setLevel(logging.ERROR)
         self._address = address
         self._server: asyncio.Server | None = None
@@ -84,15 +83,6 @@ class AmqttAdapter:
         finally:
             writer.close()
             self._connections.discard(task)
-
-
-def _is_worth_telling(record: logging.LogRecord) -> bool:
-    """Whether a line of amqtt's is news: that somebody takes over five seconds to acknowledge is not.
-
-    amqtt forgets the message then, but the gateway that has not acknowledged it has it, as long as it lives.
-    """
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, TimeoutError)
 
 
 def _build(address: BrokerAddress) -> BrokerAdapter:
