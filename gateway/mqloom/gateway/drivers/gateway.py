@@ -234,6 +234,7 @@ class GatewayDriver:
             keep=self._outward.keep,
             handle=self._handle,
             on_up=self._look_whether_ready,
+            on_broken=self._outward.tell_published,  # what it has republished is no echo that is still to come
             on_drop=partial(self._dropped, "local_publishes_dropped"),
             on_room=self._look_for_room,
             log=self._log,

@@ -52,6 +52,7 @@ class IntakeDriver:
         keep: Callable[[str, bytes, Then | None], None],
         handle: Callable[[Event], None],
         on_up: Callable[[], None],
+        on_broken: Callable[[], None],
         on_drop: Callable[[str], None],
         on_room: Callable[[], None],
         log: logging.LoggerAdapter[logging.Logger],
@@ -62,6 +63,7 @@ class IntakeDriver:
         self._had = union(former or (), data)  # the session has no others
         self._handle = handle
         self._on_up = on_up
+        self._on_broken = on_broken
         self._receipts: dict[int, Token] = {}
         self._next_receipt = itertools.count(1)
         self.is_held = True
@@ -142,7 +144,13 @@ class IntakeDriver:
         self._handle(IntakeOpened(echoes=self.connection.protocol != MQTT_5, resumed=self.connection.is_resumed))
         self._on_up()
 
+    @property
+    def owes(self) -> bool:
+        """Whether the broker waits for acknowledgements of ours."""
+        return bool(self._receipts)
+
     def _lost(self) -> None:
+        self._on_broken()
         self._receipts.clear()
         self._handle(IntakeLost())
 

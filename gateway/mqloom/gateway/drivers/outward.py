@@ -47,7 +47,9 @@ class Outward:
         self._was_crowded = False
         self._for_clients = layout.for_clients(gateway)
         self._published: list[int] = []
+        self._telling: asyncio.TimerHandle | None = None
         self._cadence = Cadence(PUBLISHED_EVERY_S, PUBLISHED_AT_ONCE)
+        self._under_way = 0
         self.parks: dict[str, ParkDriver] = {}
         """By topic."""
         self.kept: dict[str, bytes] = {}
@@ -70,6 +72,7 @@ class Outward:
     def publish(self, effect: PublishLocally) -> None:
         """Publish something, now or when it is its turn."""
         then = partial(self._took_over, effect.number) if effect.number else None
+        self._under_way += then is not None
         refused = partial(self._turned_down, effect.number) if effect.number else None
         if not self._is_for_clients(effect):
             self._send(effect, then, refused)
@@ -145,15 +148,32 @@ class Outward:
         )
 
     def _turned_down(self, number: int, reason: str) -> None:
+        self._under_way -= 1
         self._handle(LocallyRefused(number=number, reason=reason))
 
     def _took_over(self, number: int) -> None:
-        """Gather what the broker acknowledges in one go, or soon after each other, into one event."""
-        self._published.append(number)
-        if len(self._published) == 1:
-            self._loop.call_at(self._cadence.due_at, self._tell_published)
+        """Gather what the broker acknowledges in one go, or soon after each other, into one event.
 
-    def _tell_published(self) -> None:
-        self._cadence.went(self._loop.time())
-        numbers, self._published = tuple(self._published), []
-        self._handle(LocallyPublished(numbers=numbers))
+        Not if all of it is acknowledged, and our broker itself waits for acknowledgements: it may send nothing before.
+        """
+        self._published.append(number)
+        self._under_way -= 1
+        if not self._under_way and self.intake is not None and self.intake.owes:
+            self._tell_at(0.0)
+        elif self._telling is None:
+            self._tell_at(self._cadence.due_at)
+
+    def _tell_at(self, at: float) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+        self._telling = self._loop.call_at(at, self.tell_published)
+
+    def tell_published(self) -> None:
+        """Tell the node now what the broker has acknowledged."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        if self._published:
+            self._cadence.went(self._loop.time())
+            numbers, self._published = tuple(self._published), []
+            self._handle(LocallyPublished(numbers=numbers))
