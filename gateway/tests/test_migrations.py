@@ -301,7 +301,6 @@ def test_a_client_that_is_at_the_target_stays(desk: Desk) -> None:
         ("migrate", ("south",), "'south' is not in the configuration of US"),
         ("migrate", (), "no target was named"),
         ("drain", ("US",), "US cannot send its clients to itself"),
-        ("undrain", (), "US is not being drained"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused_in_words(
@@ -435,6 +434,15 @@ def test_an_undrained_broker_orders_nobody_else(desk: Desk) -> None:
     effects = desk.answer(clients[0], order, "moved")
     assert orders(effects) == {}
     assert told(effects)[-1] == MigrationAnswer(answer="done", number=7, moved=1, left=4)
+
+
+@pytest.mark.parametrize("given", [ORDERS, None])
+def test_a_mark_that_is_not_obeyed_is_removed_all_the_same(given: OrderParts | None) -> None:
+    desk = Desk(parts(given))
+    desk.handle(DrainRead(data=b"{"))
+    effects = desk.ask("undrain", to=())
+    assert marks(effects) == [b""]
+    assert told(effects) == [MigrationAnswer(answer="done", number=7)]
 
 
 def test_a_drain_that_is_ordered_again_goes_on_with_other_bounds(desk: Desk) -> None:

@@ -65,7 +65,8 @@ def test_the_mark_tells_of_a_drain_before_the_report_does_and_of_its_end() -> No
     reported = read_report(A, encode_status(STATUS), before, b"a mark")
     assert isinstance(reported, Reported)
     overview = Overview({A: reported}, {})
-    assert "\n\nA is being drained: its gateway has not reported since\n\n" in as_tables("exchange", overview)
+    text = "A has the mark of a drain that its gateway does not report: if that lasts for over 10 s, it does not"
+    assert f"\n\n{text} obey the mark, and `mqloom undrain A` removes it\n\n" in as_tables("exchange", overview)
     assert as_rows("exchange", overview)["gateways"][0]["draining"]  # type: ignore[index]
     later = encode_report(Report(gateway=A, epoch=1_000_000, at=1.0, links=(), draining=True))
     for mark in (None, b""):

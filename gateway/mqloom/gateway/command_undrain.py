@@ -5,8 +5,9 @@ import sys
 
 from mqloom.core.errors import BrokerError
 from mqloom.core.migration_records import MigrationRequest
+from mqloom.gateway.command_options import WAIT_S
 from mqloom.gateway.configuration_checks import load_federation
-from mqloom.gateway.drivers.migrating import Outcome, ask_gateways
+from mqloom.gateway.drivers.migrating import DRAINED, Outcome, ask_gateways, survey
 from mqloom.gateway.migration_commands import (
     Teller,
     add_options,
@@ -35,8 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     if gateway in unreachable:
         raise BrokerError(gateway, unreachable[gateway])
     undrain = MigrationRequest(number=1, action="undrain")
+    was_drained = survey({gateway: asking.addresses[gateway]}, WAIT_S)[gateway] == DRAINED
     said = ask_gateways(asking, {gateway: undrain}, lambda *_: None)
-    problem = said.problems.get(gateway, "")
+    # It is asked all the same: it may drain without its mark, which somebody has removed.
+    problem = said.problems.get(gateway, "") or ("" if was_drained else f"{gateway} is not being drained")
     if problem and not (arguments.bring_back and "is not being drained" in problem):  # so that it can be run again
         raise BrokerError(gateway, problem)
     outcome = Outcome({}, {})

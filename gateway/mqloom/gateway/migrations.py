@@ -136,10 +136,10 @@ class Migrations:
                 self._end_drain(operator, request)
 
     def _problem(self, request: MigrationRequest) -> str:
+        if request.action == "undrain":
+            return ""  # it can always be: a mark that we do not obey is removed, too
         if self._parts is None:
             return NO_KEY
-        if request.action == "undrain":
-            return "" if self._drain is not None else f"{self._gateway} is not being drained"
         unknown = sorted(set(request.to) - set(self._parts.brokers))
         if unknown:
             return f"{unknown[0]!r} is not in the configuration of {self._gateway}"
@@ -213,8 +213,11 @@ class Migrations:
         return self._drain
 
     def _end_drain(self, operator: ClientId, request: MigrationRequest) -> None:
-        assert self._drain is not None
-        self._keep_mark(b"")
+        self._keep_mark(b"")  # whatever is there: as long as it is, nobody may be sent to us
+        if self._drain is None:
+            self._say(operator, self._progress(Job((), request.bounds), request.number, "done"))
+            self._journal.tell("info", f"{self._gateway} is not drained, nor has a mark that says so: {operator} asks")
+            return
         self._drain.close()
         self._drain.watch(operator, request.number)
         self._drain = None

@@ -8,6 +8,7 @@ import msgspec
 from mqloom.core.counters import is_failure
 from mqloom.core.errors import RecordError
 from mqloom.core.ids import GatewayId
+from mqloom.core.limits import REPORT_EVERY_S
 from mqloom.core.load import Load
 from mqloom.core.records import Status
 from mqloom.core.reports import Report, decode_report
@@ -141,7 +142,7 @@ def as_tables(name: str, overview: Overview) -> str:
     is_not_up = "1 link is not up" if broken == 1 else f"{broken:,} links are not up"
     verdict = f"federation {name}: {states}" + (f", {is_not_up}" if broken else "")
     drained = [
-        f"{gateway} is being drained: {_left(report)}"
+        f"{gateway} {_drain(gateway, report)}"
         for gateway, (_, report, is_drained) in overview.gateways.items()
         if is_drained
     ]
@@ -150,10 +151,12 @@ def as_tables(name: str, overview: Overview) -> str:
     return "\n\n".join(["\n".join(part) for part in parts] + [verdict])
 
 
-def _left(report: Report) -> str:
-    if not report.draining:
-        return "its gateway has not reported since"
-    return f"{counted(report.clients, 'client')} there, {report.migrating:,} on their way"
+def _drain(gateway: GatewayId, report: Report) -> str:
+    """Return how far a drain is; neither a mark nor a report says which of them is the older one."""
+    if report.draining:
+        return f"is being drained: {counted(report.clients, 'client')} there, {report.migrating:,} on their way"
+    text = f"has the mark of a drain that its gateway does not report: if that lasts for over {2 * REPORT_EVERY_S:g} s"
+    return f"{text}, it does not obey the mark, and `mqloom undrain {gateway}` removes it"
 
 
 def _load(gateway: GatewayId, load: Load) -> tuple[str, ...]:
