@@ -264,9 +264,10 @@ def test_clients_that_cannot_be_moved_are_told_with_what_to_do(
     assert town.run("migrate", "desk", "till", "--to", "TWO") == 1
     printed = capsys.readouterr()
     assert printed.out == "0 clients moved to TWO\n"
-    assert "client desk is at ONE, and cannot be moved: it runs without this federation's public key" in printed.err
+    here = "mqloom migrate: at ONE, and cannot be moved: 1 client"
+    assert f"{here} without this federation's public key, or set not to move: desk; " in printed.err
     assert "what `mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment" in printed.err
-    assert "client till is at ONE, and cannot be moved: it is of another program than mqloom.client" in printed.err
+    assert f"{here} of another program than mqloom.client, which knows nothing of orders: till; " in printed.err
     assert "not found" not in printed.err
     assert town.run("migrate", "desk", "--to", "ONE", "--json") == 1
     shown = json.loads(capsys.readouterr().out)

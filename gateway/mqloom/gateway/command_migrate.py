@@ -55,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"{clients(moved)} moved to {to}\n")
         tell_problems("migrate", said, problems)
-        for gateway, answer in answers:
-            tell_immovable("migrate", gateway, answer)
+        tell_immovable("migrate", answers)
         for name in unknown:
             sys.stderr.write(
                 f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name. Its "

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -18,14 +19,6 @@ from mqloom.gateway.configuration import Configuration
 from mqloom.gateway.drivers.migrating import DRAINED, Asking, survey
 from mqloom.gateway.key_file import order_keys_in
 
-WHY: Final = {
-    "keyless": "it runs without this federation's public key, or is set not to move. Start it again with what "
-    "`mqloom keys public` prints, as MQLOOM_PUBLIC_KEY in its environment",
-    "plain": "it is of another program than mqloom.client, which knows nothing of orders. Connect it to another broker "
-    "by hand",
-}
-"""Why a client cannot be moved, and what to do, for each `Immovable`."""
-
 KINDS: Final = {
     "keyless": (
         "without this federation's public key, or set not to move",
@@ -36,7 +29,7 @@ KINDS: Final = {
         "stopped, or connected to another broker by hand",
     ),
 }
-"""Of what kind those are that a drain leaves behind, and until when they stay, for each `Immovable`."""
+"""Of what kind those are that cannot be moved, and until when they stay, for each `Immovable`."""
 
 NAMES_MAX: Final = 10
 """How many clients of a kind are named in one line."""
@@ -120,25 +113,35 @@ def stayed(answers: Sequence[MigrationAnswer]) -> dict[str, str]:
     return {client: problem for answer in answers for client, problem in sorted(answer.problems.items())}
 
 
-def tell_immovable(command: str, gateway: GatewayId, answer: MigrationAnswer) -> None:
-    """Explain on stderr who of those that were asked for is at a gateway and cannot be moved."""
-    for client, reason in answer.immovable.items():
-        why = WHY.get(reason, reason)
-        sys.stderr.write(f"mqloom {command}: client {client} is at {gateway}, and cannot be moved: {why}\n")
+def tell_immovable(command: str, answers: Sequence[tuple[GatewayId, MigrationAnswer]]) -> None:
+    """Explain on stderr who of those that were asked for is at which gateway and cannot be moved."""
+    found: dict[GatewayId, dict[str, str]] = {}
+    for gateway, answer in answers:
+        found.setdefault(gateway, {}).update(answer.immovable)
+    for gateway, immovable in found.items():
+        _tell_kinds(f"mqloom {command}: at {gateway}, and cannot be moved", Counter(immovable.values()), immovable)
 
 
 def tell_left(command: str, gateway: GatewayId, answer: MigrationAnswer) -> None:
     """Explain on stderr who is still at a gateway that is drained, and whether another try may help."""
+    begin = f"mqloom {command}: still at {gateway}"
     if answer.left:
-        text = f"{clients(answer.left)} that could be moved; run this again to try once more"
-        sys.stderr.write(f"mqloom {command}: still at {gateway}: {text}\n")
-    for reason, count in sorted(answer.fixed_by.items()):
-        names = sorted(client for client, other in answer.immovable.items() if other == reason)[:NAMES_MAX]
+        sys.stderr.write(f"{begin}: {clients(answer.left)} that could be moved; run this again to try once more\n")
+    unexplained = answer.fixed - sum(answer.fixed_by.values())
+    if unexplained > 0:  # by a gateway of an earlier version
+        text = "that cannot be moved, why its gateway does not say; to run this again does not help"
+        sys.stderr.write(f"{begin}: {clients(unexplained)} {text}\n")
+    _tell_kinds(begin, answer.fixed_by, answer.immovable)
+
+
+def _tell_kinds(begin: str, counts: Mapping[str, int], immovable: Mapping[str, str]) -> None:
+    """Write a line for each reason why clients cannot be moved, with how many they are and the first of their names."""
+    for reason, count in sorted(counts.items()):
+        names = sorted(client for client, other in immovable.items() if other == reason)[:NAMES_MAX]
         more = f" and {count - len(names):,} more" if count > len(names) else ""
         kind, until = KINDS.get(reason, (reason, "stopped"))
-        text = f"{clients(count)} {kind}: {', '.join(names)}{more}"
         advice = f"to run this again does not help, such a client stays until it is {until}"
-        sys.stderr.write(f"mqloom {command}: still at {gateway}: {text}; {advice}\n")
+        sys.stderr.write(f"{begin}: {clients(count)} {kind}: {', '.join(names)}{more}; {advice}\n")
 
 
 def tell_problems(command: str, answers: Sequence[MigrationAnswer], problems: Mapping[GatewayId, str]) -> None:
