@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from mqloom.lab.bench_telemetry_full import (
     Slice,
     drive_until_full,
     full_cost_of,
+    measure_full,
     taken_of,
 )
 
@@ -41,8 +43,18 @@ def test_only_slices_without_time_left_count_and_a_window_in_one_of_them_does_to
     assert found.busy_ratio == pytest.approx(1.0)
     shared = [dict(each) | {"cpu_s": 0.1, "waited_s": 0.15} for each in full]
     assert full_cost_of(shared).pairs == 20  # it had no time left either: others had its core
-    with pytest.raises(LocalError, match="run longer"):
+    with pytest.raises(LocalError, match=r"in 0 of 5 pairs .* it was at work for 4% of the time"):
         full_cost_of(idle)
+    with pytest.raises(LocalError, match=r"in 2 of 3 pairs .* run longer"):
+        full_cost_of([*full[:4], *idle[:2]])
+
+
+def test_runs_in_which_there_cannot_be_enough_pairs_are_refused_before_anything_begins(tmp_path: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(LocalError, match=r"a run of 1\.4 s has no 3 pairs of slices: it must take 1\.5 s at least"):
+        measure_full(TelemetryPlan(run_s=1.4), tmp_path, told.append)
+    assert told == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_a_gateway_takes_is_told_by_its_busier_half() -> None:
@@ -96,7 +108,7 @@ def test_where_what_it_can_take_varies_it_is_given_more_over_each_time_and_what_
 
 def test_a_gateway_that_has_time_left_in_every_run_is_told_so_after_a_bounded_number_of_them() -> None:
     machine = Machine(*(10.0**power for power in range(4, 12)))
-    with pytest.raises(LocalError, match=r"in 0 pairs of slices .* run longer"):
+    with pytest.raises(LocalError, match=r"in 0 of 20 pairs of slices .* what it can take changes"):
         drive_until_full(machine.drive, PLAN, machine.told.append, 4)
     assert len(machine.runs) == RUNS_MAX
     assert sum("searching on" in each for each in machine.told) == RUNS_MAX - 1
@@ -111,8 +123,9 @@ def test_one_run_is_enough_where_nothing_else_is_done_and_rivals_share_its_core_
     assert machine.tries == [(4_000, 0), (8_000, 0), (8_000, 1)]
     assert machine.runs == [OVER * 5_000]
     machine = Machine(10_000, others=6_000)  # no core of its own, and so no rivals for it
-    with pytest.raises(LocalError, match="something else is short"):
+    with pytest.raises(LocalError, match=r"of 1,024,000 publications .* something else is short"):
         drive_until_full(machine.drive, PLAN, machine.told.append, 0)
+    assert machine.tries[-1] == (1_024_000, 0)
     assert not machine.runs
 
 

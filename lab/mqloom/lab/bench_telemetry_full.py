@@ -26,6 +26,7 @@ from mqloom.lab.bench_federation import Case, Plan, begin, quotes_of
 from mqloom.lab.bench_processes import BenchError, Program, wait_for_port
 from mqloom.lab.bench_sides import Side
 from mqloom.lab.bench_telemetry_cost import PAIRS_MIN, TelemetryPlan
+from mqloom.lab.bench_telemetry_gateway import SLICE_S
 from mqloom.lab.ports import free_ports
 
 FIRST_PER_S: Final = 4_000.0
@@ -77,7 +78,8 @@ class FullLoadCost:
 
 
 def measure_full(plan: TelemetryPlan, folder: Path, tell: Tell) -> FullLoadCost:
-    """Measure; raises BenchError if the gateway always has time left."""
+    """Measure; raises BenchError if runs are too short for it, or the gateway always has time left."""
+    _refuse_short(plan.run_s)
     case = Case(brokers=1, subscribers=plan.subscribers, qos=plan.qos)
     listen, serve = free_ports(2)
     words = ["collect", "--spool", str(folder / "full-spool"), "--listen", f"tcp://127.0.0.1:{listen}"]
@@ -100,6 +102,14 @@ def measure_full(plan: TelemetryPlan, folder: Path, tell: Tell) -> FullLoadCost:
             return slices
 
         return drive_until_full(drive, plan, tell, RIVALS_MAX if core is not None else 0)
+
+
+def _refuse_short(run_s: float) -> None:
+    """Raise BenchError if in a run there cannot be as many pairs of slices as are needed."""
+    least_s = 2 * PAIRS_MIN * SLICE_S
+    if run_s < least_s:
+        text = f"a run of {run_s:g} s has no {PAIRS_MIN} pairs of slices"
+        raise BenchError(f"{text}: it must take {least_s:g} s at least")
 
 
 def drive_until_full(drive: Drive, plan: TelemetryPlan, tell: Tell, rivals_max: int) -> FullLoadCost:
@@ -125,6 +135,7 @@ def _search(drive: Drive, rate: float, rivals: int, rivals_max: int, tell: Tell)
     """Return from which rate on, and with how many rivals, it has no time left, and how much it takes then."""
     taken = 0.0
     for _ in range(TRIES_MAX):
+        tried = rate
         tell(f"full load: {rate:,.0f}/s?" + (f" with {rivals} rivals for its core" if rivals else ""))
         used, taken = taken_of(drive(rate, TRY_S, rivals))
         if used >= SATURATED:
@@ -133,7 +144,7 @@ def _search(drive: Drive, rate: float, rivals: int, rivals_max: int, tell: Tell)
             rivals += 1
         else:
             rate *= 2
-    text = f"of {rate:,.0f} publications a second the gateway has taken {taken:,.0f}"
+    text = f"of {tried:,.0f} publications a second the gateway has taken {taken:,.0f}"
     raise BenchError(f"{text}, and was at work for {used:.0%} of the time: something else is short")
 
 
@@ -192,7 +203,10 @@ def full_cost_of(slices: Sequence[Slice], rivals: int = 0) -> FullLoadCost:
     """Return what pairs of slices tell in which it had no time left; raises BenchError if there are too few."""
     pairs = _full_pairs(slices)
     if len(pairs) < PAIRS_MIN:
-        raise BenchError(f"in {len(pairs)} pairs of slices it had no time left: {PAIRS_MIN} are needed; run longer")
+        used = taken_of(slices)[0]
+        text = f"in {len(pairs)} of {len(slices) // 2} pairs of slices it had no time left, {PAIRS_MIN} are needed: "
+        idle = f"it was at work for {used:.0%} of the time, what it can take changes; is the machine busy otherwise?"
+        raise BenchError(text + ("run longer" if used >= PAIR_SATURATED else idle))
     randomness = random.Random(1)  # noqa: S311 - statistics, no secret
     drawn = sorted(_share(randomness.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     took_s = _sum(pairs, "took_s")
