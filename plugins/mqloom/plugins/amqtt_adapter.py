@@ -71,17 +71,20 @@ class AmqttAdapter:
         await self._server.wait_closed()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter  # noqa: PLC0415 - as above
+        from amqtt.adapters import StreamReaderAdapter  # noqa: PLC0415 - as above
+
+        from mqloom.plugins.amqtt_sending import CLOSE_S_MAX, BoundedWriter  # noqa: PLC0415 - as above
 
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            await self._broker.external_connected(StreamReaderAdapter(reader), StreamWriterAdapter(writer), LISTENER)
+            await self._broker.external_connected(StreamReaderAdapter(reader), BoundedWriter(writer), LISTENER)
         except Exception as error:  # amqtt's own mistake costs one connection, which its client opens again
             logger.warning("the embedded broker dropped a connection: %s: %s", type(error).__name__, error)
         finally:
             writer.close()
+            asyncio.get_running_loop().call_later(CLOSE_S_MAX, writer.transport.abort)
             self._connections.discard(task)
 
 
