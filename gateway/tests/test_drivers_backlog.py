@@ -1,16 +1,20 @@
-"""What waits between a connection and the gateway: all of it, in order, and gathered where messages follow fast."""
+"""What waits between a connection and the gateway: all of it, in order, and gathered where the gateway is busy."""
 
 import asyncio
+import itertools
+import time
 from collections.abc import Callable
 
 import pytest
 
-from mqloom.core.limits import GATHER_EVERY_S, GATHERED_AT_ONCE
+from mqloom.core.limits import GATHER_S_MAX, GATHER_TIMES
 from mqloom.gateway.drivers.backlog import Backlog
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received
 from mqloom.gateway.interfaces import BrokerAddress
 
 MESSAGES = 400
+BATCH_S = 0.0003
+"""What a batch costs in these tests, however large it is; five of these are less than the longest wait."""
 
 
 def plan(on_messages: Callable[[list[Received]], None], *, gathers: bool) -> ConnectionPlan:
@@ -31,61 +35,107 @@ def message(number: int) -> Received:
     return Received("stocks", str(number).encode(), 1, retain=False, token=(1, number))
 
 
-def batches_of(*, gathers: bool) -> tuple[list[list[int]], float]:
-    """Let messages come one by one, fast; return in which batches they went, and how long it took."""
+def work(seconds: float) -> None:
+    """Keep the event loop busy."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
 
-    async def run() -> tuple[list[list[int]], float]:
-        loop, batches = asyncio.get_running_loop(), list[list[int]]()
-        backlog = Backlog(
-            plan(lambda batch: batches.append([int(each.payload) for each in batch]), gathers=gathers),
-            lambda token: None,
-        )
-        began = loop.time()
-        for number in range(MESSAGES):
-            if backlog.add([message(number)]):
-                loop.call_soon(backlog.hand_over)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+
+async def fed(backlog: Backlog, numbers: range) -> None:
+    """Let messages come one by one, as fast as the event loop turns."""
+    for number in numbers:
+        if backlog.add([message(number)]):
+            asyncio.get_running_loop().call_soon(backlog.hand_over)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def batches_of(*, gathers: bool, batch_s: float = BATCH_S) -> list[tuple[float, list[int]]]:
+    """Return when each batch began, and what was in it."""
+
+    async def run() -> list[tuple[float, list[int]]]:
+        loop, batches = asyncio.get_running_loop(), list[tuple[float, list[int]]]()
+
+        def take(batch: list[Received]) -> None:
+            batches.append((loop.time(), [int(each.payload) for each in batch]))
+            work(batch_s)
+
+        backlog = Backlog(plan(take, gathers=gathers), lambda token: None)
+        await fed(backlog, range(MESSAGES))
         while len(backlog):
-            await asyncio.sleep(GATHER_EVERY_S)
-        return batches, loop.time() - began
+            await asyncio.sleep(GATHER_S_MAX)
+        return batches
 
     return asyncio.run(run())
 
 
 def test_what_follows_fast_goes_in_batches_that_are_apart_and_nothing_is_left_behind() -> None:
-    batches, took_s = batches_of(gathers=True)
-    assert [number for batch in batches for number in batch] == list(range(MESSAGES))
-    assert [len(batch) for batch in batches[:GATHERED_AT_ONCE]] == [1] * GATHERED_AT_ONCE
-    assert len(batches) <= GATHERED_AT_ONCE + took_s / GATHER_EVERY_S + 1
+    batches = batches_of(gathers=True)
+    assert [number for _, batch in batches for number in batch] == list(range(MESSAGES))
+    assert all(later - sooner > GATHER_TIMES * BATCH_S for (sooner, _), (later, _) in itertools.pairwise(batches))
+    assert len(batches) < MESSAGES / 2
+
+
+def test_a_batch_that_took_longer_than_one_waits_is_followed_at_once() -> None:
+    """What is saturated must not rest."""
+    batches = batches_of(gathers=True, batch_s=2 * GATHER_S_MAX)
+    gaps = [later - sooner for (sooner, _), (later, _) in itertools.pairwise(batches)]
+    assert min(gaps) < 2.5 * GATHER_S_MAX
 
 
 def test_where_nothing_is_gathered_each_goes_at_once() -> None:
-    batches, _ = batches_of(gathers=False)
-    assert batches == [[number] for number in range(MESSAGES)]
+    assert [batch for _, batch in batches_of(gathers=False)] == [[number] for number in range(MESSAGES)]
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_what_waits_for_its_time_is_not_handed_over_meanwhile_paused(*, is_paused: bool) -> None:
     async def run() -> int:
         loop, seen = asyncio.get_running_loop(), list[Received]()
-        backlog = Backlog(plan(seen.extend, gathers=True), lambda token: None)
-        for number in range(2 * GATHERED_AT_ONCE):
+
+        def take(batch: list[Received]) -> None:
+            seen.extend(batch)
+            work(GATHER_S_MAX / GATHER_TIMES)
+
+        backlog = Backlog(plan(take, gathers=True), lambda token: None)
+        for number in range(9):
             if backlog.add([message(number)]):
                 backlog.hand_over()
-        assert GATHERED_AT_ONCE <= len(seen) < 2 * GATHERED_AT_ONCE  # the rest has its time
+        assert [each.token[1] for each in seen] == [0]  # the rest has its time
         if is_paused:
             backlog.pause()
-        before = len(seen)
-        await asyncio.sleep(20 * GATHER_EVERY_S)
-        handed_over = len(seen) - before
+        await asyncio.sleep(20 * GATHER_S_MAX)
+        handed_over = len(seen) - 1
         if is_paused:
             assert handed_over == 0
             backlog.resume()
-            await asyncio.sleep(2 * GATHER_EVERY_S)
-        assert [each.token[1] for each in seen] == list(range(2 * GATHERED_AT_ONCE))
+            await asyncio.sleep(2 * GATHER_S_MAX)
+        assert [each.token[1] for each in seen] == list(range(9))
         loop.call_soon(backlog.hand_over)  # one too many does no harm
         await asyncio.sleep(0)
         return handed_over
 
     assert (asyncio.run(run()) == 0) is is_paused
+
+
+def test_to_pause_and_resume_while_something_waits_for_its_time_makes_no_second_turn() -> None:
+    """Each turn comes again as long as there is more: with two of them nothing would be gathered."""
+
+    async def run() -> list[int]:
+        sizes = list[int]()
+
+        def take(batch: list[Received]) -> None:
+            sizes.append(len(batch))
+            work(BATCH_S)
+
+        backlog = Backlog(plan(take, gathers=True), lambda token: None)
+        for number in range(9):
+            if backlog.add([message(number)]):
+                backlog.hand_over()
+            backlog.pause()
+            backlog.resume()
+            await asyncio.sleep(0)
+        await asyncio.sleep(2 * GATHER_S_MAX)
+        return sizes
+
+    assert asyncio.run(run()) == [1, 8]

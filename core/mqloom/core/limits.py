@@ -223,12 +223,13 @@ together. What else there is to say is said at once, and takes them along."""
 FRAMES_AT_ONCE: Final = 16
 """Frames that go without waiting, after a time with fewer."""
 
-GATHER_EVERY_S: Final = 0.0025
-"""The least time between two batches of publications that a gateway takes in, in the long run. Those
-that come meanwhile go together. More than between frames, so that a batch need not wait once more to leave."""
+GATHER_TIMES: Final = 5
+"""How many times as long as a batch of publications took to take in, from its beginning, the next one waits, and those
+that come meanwhile go together: a gateway that has time enough lets hardly any wait."""
 
-GATHERED_AT_ONCE: Final = 16
-"""Batches that are taken in without waiting, after a time with fewer."""
+GATHER_S_MAX: Final = 0.0025
+"""How long after the beginning of the last one it waits at most. More than between frames, so that a batch need not
+wait once more to leave."""
 
 PUBLISHED_EVERY_S: Final = 0.006
 """The least time between two times at which a gateway goes on with what its own broker has acknowledged, in the long

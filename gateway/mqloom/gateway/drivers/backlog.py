@@ -1,8 +1,8 @@
 """Messages that a connection has brought, and the event loop has not handled yet: bounded, and out in batches.
 
-A broker writes message by message, and a batch costs as much as several messages. So where a connection gathers,
-batches follow each other at `GATHER_EVERY_S` in the long run, and hold what has come meanwhile; after a time with fewer
-nothing waits.
+A broker writes message by message, and a batch costs as much as several messages. So where a connection gathers, the
+next batch begins `GATHER_TIMES` as long after the last one as that took, and holds what has come meanwhile. The busier
+a gateway is, the larger its batches are; one that has little to do hands over at once what comes.
 """
 
 import asyncio
@@ -14,10 +14,9 @@ from mqloom.core.limits import (
     DRIVER_BACKLOG_BYTES_MAX,
     DRIVER_BACKLOG_MAX,
     DRIVER_BATCH_MAX,
-    GATHER_EVERY_S,
-    GATHERED_AT_ONCE,
+    GATHER_S_MAX,
+    GATHER_TIMES,
 )
-from mqloom.gateway.cadence import Cadence
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, Token
 
 
@@ -36,7 +35,8 @@ class Backlog:
         self._handed = 0  # messages that are in the queue no more
         self._behind: deque[tuple[int, Callable[[], None]]] = deque()
         self._lock = threading.Lock()
-        self._cadence = Cadence(GATHER_EVERY_S, GATHERED_AT_ONCE) if plan.gathers else None
+        self._due_at = 0.0
+        self._waiting: asyncio.TimerHandle | None = None
         self._is_scheduled = False
         self._is_paused = False
         self._is_closed = False
@@ -79,16 +79,17 @@ class Backlog:
 
     def hand_over(self) -> None:
         """Let the next batch be handled, in its time, and come again if there are more."""
-        if self._cadence is not None and self._loop.time() < self._cadence.due_at:
-            self._loop.call_at(self._cadence.due_at, self._hand_over)
+        if self._waiting is not None:
+            return
+        if self._loop.time() < self._due_at:
+            self._waiting = self._loop.call_at(self._due_at, self._hand_over)
         else:
             self._hand_over()
 
     def _hand_over(self) -> None:
+        self._waiting = None
         if self._is_paused:
             return
-        if self._cadence is not None:
-            self._cadence.went(self._loop.time())
         with self._lock:
             count = min(len(self._messages), DRIVER_BATCH_MAX)
             batch = [self._messages.popleft() for _ in range(count)]
@@ -96,7 +97,10 @@ class Backlog:
             self._bytes -= sum(len(message.payload) for message in batch)
             self._is_scheduled = is_more = bool(self._messages)
         if batch and not self._is_closed:
+            began = self._loop.time()
             self._plan.on_messages(batch)
+            if self._plan.gathers:
+                self._due_at = began + min(GATHER_TIMES * (self._loop.time() - began), GATHER_S_MAX)
             if self._plan.acknowledges:
                 for message in batch:
                     if message.qos:
