@@ -217,8 +217,9 @@ class GatewayDriver:
         self._loop.call_soon(self._handle, ConfigurationRead(operator=operator, problem=problem))
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """Let `run` end; what our broker has taken over by now is acknowledged before, and does not come again."""
         if not self._ended.done():
+            self._outward.tell_published()
             self._ended.set_result(None)
 
     def _open(self, former: Sequence[str] | None) -> None:
