@@ -68,10 +68,11 @@ def test_the_command_prints_one_object_and_ends(capsys: pytest.CaptureFixture[st
     assert main(["demo", "--overload", "--seconds", "1", "--json", "--seed", "2"]) == 0
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["published"] >= 8
-    assert verdict["lost"] == verdict["duplicated"] == verdict["moved"] == verdict["sessions"] == 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["unasked"]) == (0, 0, 0)
     assert [broker["id"] for broker in verdict["brokers"]] == [HEAD, *STRENGTHS]
-    assert verdict["predictions"] == []
-    assert "no session has moved anybody yet" in summary(verdict)
+    # A first session may have begun, and on a slow machine have moved somebody.
+    assert len(verdict["predictions"]) <= verdict["sessions"] <= 1
+    assert ("no session has moved anybody yet" in summary(verdict)) is (verdict["predictions"] == [])
 
 
 def test_soft_links_and_overload_are_two_demonstrations(capsys: pytest.CaptureFixture[str]) -> None:
