@@ -8,7 +8,7 @@ from mqloom.agents.settings import BalanceSettings
 from mqloom.core.balance_records import BalanceQuestion, SessionShown
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import BalanceState
-from mqloom.gateway.agent_interfaces import AgentAsked, ControlReceived
+from mqloom.gateway.agent_interfaces import AgentAsked, AgentEnded, ControlReceived, PublishControl
 from mqloom.gateway.offload_interfaces import OffloadChoice, OffloadTask
 from mqloom.lab.agents_world import ON, AgentsBroker, AgentsWorld, Weather
 from mqloom.plugins.offload import match_offload
@@ -309,6 +309,20 @@ def test_a_broker_that_gets_a_second_neighbour_becomes_a_head_and_leaves_its_ses
     assert isinstance(broker.agent.part, Head)
     other = world.agent_of("b").part
     assert other is not None
+    assert other.mediator.is_free
+
+
+def test_a_broker_that_is_given_other_settings_leaves_its_session() -> None:
+    world = AgentsWorld([("a", "b")], {"a": 60})
+    while not world.counts["TakeProfile"]:
+        world.run(world.now + 1.0)
+    broker, other = world.brokers[GatewayId("a")], world.agent_of("b").part
+    assert other is not None
+    assert not other.mediator.is_free
+    farewells = broker.agent.handle(AgentEnded(), world.now)
+    for effect in farewells:
+        if isinstance(effect, PublishControl):
+            world.agent_of("b").handle(ControlReceived(GatewayId("a"), effect.body), world.now)
     assert other.mediator.is_free
 
 

@@ -102,6 +102,26 @@ def test_it_prints_what_changed_what_waits_and_why_it_was_refused(
     assert "the gateway is not running" in capsys.readouterr().err
 
 
+def test_load_agents_go_by_other_settings_at_once(federation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def mode() -> str:
+        assert main(["balance", "status", "-c", str(federation), "--json"]) == 0
+        return str(json.loads(capsys.readouterr().out)["gateways"]["west"]["mode"])
+
+    text = federation.read_text()
+    federation.write_text(text + '[plugins.settings.balance]\nmode = "advise"\n')
+    with running(federation) as log:
+        assert mode() == "advise"
+        federation.write_text(text + '[plugins.settings.balance]\nmode = "on"\n')
+        assert main(["reload", "-c", str(federation)]) == 0
+        assert capsys.readouterr().out == "west: changed now: plugins: balance (other settings)\n"
+        assert mode() == "on"
+        federation.write_text(text + '[plugins.settings.balance]\nmode = "off"\n')
+        assert main(["reload", "-c", str(federation)]) == 0
+        assert main(["balance", "status", "-c", str(federation), "--json"]) == 1
+        assert "there is no agent 'pie' at west" in capsys.readouterr().err
+        assert "plugin_failures" not in log.read_text()
+
+
 def test_a_broker_and_its_link_come_into_a_running_federation_and_leave_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

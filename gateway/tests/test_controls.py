@@ -12,6 +12,7 @@ from mqloom.core.messages import Control, Message
 from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
+    AgentEnded,
     AgentEvent,
     AgentOrder,
     AgentWoke,
@@ -20,6 +21,7 @@ from mqloom.gateway.agent_interfaces import (
     MoveClients,
     PublishControl,
     WakeAgentAt,
+    WantControls,
 )
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.guarded import GuardedOverlay
@@ -123,6 +125,53 @@ def test_overtaking_is_no_duplicate() -> None:
     for number in (5, 3, 4):
         room.controls.receive(control(number), A, 0.0)
     assert len(pie.happened) == 3
+
+
+# ---- replaced ----------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_ends_with_a_last_word_before_another_takes_its_place() -> None:
+    ended: list[str] = []
+
+    def last_word(event: AgentEvent, now: float) -> list[AgentEffect]:
+        if isinstance(event, AgentEnded):
+            return [PublishControl(b"farewell", 1)]
+        return [WantControls(["kind = 'x'"], 2), WakeAgentAt(9.0)] if isinstance(event, AgentWoke) else []
+
+    old, new = Scripted("pie", last_word), Scripted("pie")
+    room = Room(old)
+    room.controls.on_failure = ended.append
+    room.controls.start(0.0)
+    assert room.controls.wants.wheres_of("pie", US)
+    room.controls.replace("pie", new, 1.0)
+    assert old.happened[-1] == (AgentEnded(), 1.0)
+    assert new.happened == [(AgentWoke(), 1.0)]
+    assert ended == ["pie"]  # what it had asked for is not answered
+    assert room.controls.deadline is None
+    assert list(room.controls.agents) == [new]
+    assert room.told() == each("ABC", [Control(US, 1, 1, 0, "pie", b"farewell")])
+    assert not room.controls.wants.wheres_of("pie", US)  # the new one has not said yet what it wants
+    room.controls.receive(control(), A, 2.0)
+    assert new.happened[-1] == (ControlReceived(A, b"body"), 2.0)
+    assert len(old.happened) == 2
+
+
+def test_an_agent_may_come_and_go_while_the_gateway_runs() -> None:
+    room, pie = Room(), Scripted("pie")
+    room.controls.start(0.0)
+    room.controls.replace("pie", pie, 1.0)
+    room.controls.replace("pie", None, 2.0)
+    assert pie.happened == [(AgentWoke(), 1.0), (AgentEnded(), 2.0)]
+    assert not room.controls.names
+
+
+def test_before_the_start_nobody_has_a_last_word() -> None:
+    old, new = Scripted("pie"), Scripted("pie")
+    room = Room(old)
+    room.controls.replace("pie", new, 0.0)
+    room.controls.start(1.0)
+    assert old.happened == []
+    assert new.happened == [(AgentWoke(), 1.0)]
 
 
 # ---- published ---------------------------------------------------------------------------------------------------

@@ -240,8 +240,8 @@ def test_agents_are_built_for_their_gateway() -> None:
     def agent(gateway: GatewayId) -> object:
         return SimpleNamespace(name=f"agent of {gateway}", handle=lambda event, now: [])
 
-    (built,) = manager(plugin("agents", mqloom_agent=agent)).agents(GatewayId("north"), 10.0)
-    assert built.name == "agent of north"
+    built = manager(plugin("agents", mqloom_agent=agent)).agents(GatewayId("north"), 10.0)
+    assert {name: each.name for name, each in built.items()} == {"agents": "agent of north"}
 
 
 def test_two_agents_of_one_name_are_a_clear_error() -> None:

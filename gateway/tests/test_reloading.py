@@ -7,7 +7,7 @@ import pytest
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.configuration_checks import Federation, load_federation
 from mqloom.gateway.key_file import new_key, write_keys
-from mqloom.gateway.reloading import changed, left_as_it_was
+from mqloom.gateway.reloading import changed, changed_agents, left_as_it_was
 
 GONE = "plugins: cbor_codec (gone)"
 WEST = GatewayId("west")
@@ -102,11 +102,24 @@ def test_each_change_that_waits_for_a_restart_is_named(tmp_path: Path, old: str,
     assert changed(before, after, WEST) == []
 
 
-def test_an_agent_that_was_dropped_in_waits_for_a_restart(tmp_path: Path) -> None:
+def test_an_agent_that_was_dropped_in_begins_at_once(tmp_path: Path) -> None:
     before = read(tmp_path)
     (tmp_path / "plugins.d").mkdir()
     (tmp_path / "plugins.d" / "quiet.py").write_text(AGENT)
-    assert left_as_it_was(before, read(tmp_path), WEST) == ["plugins: the agent of quiet"]
+    after = read(tmp_path)
+    assert left_as_it_was(before, after, WEST) == []
+    assert changed(before, after, WEST) == ["plugins: quiet (new)"]
+    assert changed_agents(before, after) == changed_agents(after, before) == ["quiet"]
+
+
+def test_agents_of_files_are_read_afresh_and_others_go_on_while_their_settings_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "plugins.d").mkdir()
+    (tmp_path / "plugins.d" / "quiet.py").write_text(AGENT)
+    before = read(tmp_path)
+    assert changed_agents(before, read(tmp_path)) == ["quiet"]
+    louder = read(tmp_path, TEXT + '[plugins.settings.balance]\nmode = "on"\n')
+    assert changed_agents(before, louder) == ["balance", "quiet"]
+    assert changed(before, louder, WEST) == ["plugins: balance (other settings)"]
 
 
 def test_other_keys_hold_at_once_and_a_first_key_waits_for_a_restart(tmp_path: Path) -> None:

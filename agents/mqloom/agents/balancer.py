@@ -30,6 +30,7 @@ from mqloom.core.telemetry import Record
 from mqloom.gateway.agent_interfaces import (
     AgentAsked,
     AgentEffect,
+    AgentEnded,
     AgentEvent,
     AgentLog,
     AgentView,
@@ -106,6 +107,8 @@ class Balancer:
         part = self._part
         assert part is not None
         match event:
+            case AgentEnded():
+                return part.leave(f"{self._gateway} has other settings now", now)
             case AgentWoke():
                 self._wake_at = None
                 effects += part.turn(now)

@@ -1,11 +1,11 @@
 """The agents of a gateway and all that stands between them and the node: `controls`, `errands` and what they see."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mqloom.core.effects import Effect
 from mqloom.core.events import LoadMeasured, RanBeside
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.gateway.agent_interfaces import LoadSampled, SeeingAgent
+from mqloom.gateway.agent_interfaces import Agent, LoadSampled, SeeingAgent
 from mqloom.gateway.agent_view import GatewayView
 from mqloom.gateway.controls import Controls
 from mqloom.gateway.errands import Errands
@@ -37,14 +37,14 @@ class Agency:
         journal: Journal,
     ) -> None:
         self._view = GatewayView(neighbours, routes, subscribers, migrations, parts.offloads)
-        if any(isinstance(agent, SeeingAgent) for agent in parts.agents):
-            routes.covering_set_here()  # from now on it is kept up, and need not be worked out when there are many
-        names = [agent.name for agent in parts.agents]
-        self._errands = Errands(parts.gateway, names, profiling, migrations, journal)
+        self._routes = routes
+        self._keep_covering_set(parts.agents)
+        self._errands = Errands(parts.gateway, profiling, migrations, journal)
         self.controls = Controls(
             parts.gateway, parts.epoch, parts.agents, overlay, urgent, journal, outbox, self._errands.take
         )
         self.controls.on_failure = self._errands.failed
+        self._errands.agents = self.controls.names
 
     def start(self, now: float) -> None:
         """Let every agent begin."""
@@ -62,9 +62,16 @@ class Agency:
         """An operator asks an agent something."""
         self._errands.asked(operator, data)
 
-    def reconfigured(self, now: float) -> None:
-        """Another configuration holds from now on."""
+    def reconfigured(self, agents: Mapping[str, Agent | None], now: float) -> None:
+        """Another configuration holds from now on, with some other agents."""
         self._errands.stop_sampling(now)
+        self._keep_covering_set([agent for agent in agents.values() if agent is not None])
+        for name, agent in agents.items():
+            self.controls.replace(name, agent, now, self._view)
+
+    def _keep_covering_set(self, agents: Sequence[Agent]) -> None:
+        if any(isinstance(agent, SeeingAgent) for agent in agents):
+            self._routes.covering_set_here()  # kept up from now on: to work it out when there are many takes long
 
     def tend(self, now: float) -> None:
         """Begin what agents have asked for, and tell them what has come of it."""

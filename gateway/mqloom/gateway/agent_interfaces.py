@@ -25,6 +25,13 @@ class AgentWoke(NamedTuple):
     """The time that an agent asked for has come; also its first event, at the start."""
 
 
+class AgentEnded(NamedTuple):
+    """Another configuration holds, by which another agent takes this one's place, or none: its last event.
+
+    What it publishes goes out; what it asks of its gateway now, or has asked before, is not answered any more.
+    """
+
+
 class ControlReceived(NamedTuple):
     """An agent of the same name at `origin` published `body`."""
 
@@ -100,7 +107,15 @@ class AgentAsked(NamedTuple):
 
 
 AgentEvent = (
-    AgentWoke | ControlReceived | ControlsWanted | LoadSampled | ProfileTaken | Computed | ClientsMoved | AgentAsked
+    AgentWoke
+    | AgentEnded
+    | ControlReceived
+    | ControlsWanted
+    | LoadSampled
+    | ProfileTaken
+    | Computed
+    | ClientsMoved
+    | AgentAsked
 )
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -14,6 +14,7 @@ from mqloom.core.seals import NONCE_BYTES, Keyring
 from mqloom.core.telemetry import Record
 from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.tls import tls_context
+from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.configuration import BrokerTable, Configuration
 from mqloom.gateway.configuration_checks import Federation, hints
 from mqloom.gateway.configuration_texts import configuration_texts
@@ -30,7 +31,7 @@ from mqloom.gateway.link_changes import Network
 from mqloom.gateway.node import Node, NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.reconfiguring import Reconfigured
-from mqloom.gateway.reloading import changed, left_as_it_was
+from mqloom.gateway.reloading import changed, changed_agents, left_as_it_was
 from mqloom.gateway.rosters import OrderParts
 from mqloom.gateway.sealing import SealParts
 from mqloom.gateway.subscribers import Standing
@@ -66,6 +67,7 @@ class Assembly:
         self._gateway = gateway
         self._counters = Counters()
         self._keyring: Keyring | None = None
+        self._agent_names: dict[str, str] = {}  # by plugin
         configuration, manager = federation.configuration, federation.manager
         broker = configuration.broker(gateway)
         self._session_secret = _session_secret(configuration)  # for as long as we run: other ids are other sessions
@@ -103,7 +105,8 @@ class Assembly:
         """
         left = left_as_it_was(self._begun_with, federation, self._gateway)
         news = changed(self._federation, federation, self._gateway)
-        changeable = _changeable(federation, self._gateway)
+        agents = self._agents_of(federation)
+        changeable = replace(_changeable(federation, self._gateway), agents=self._replacing(federation, agents))
         for other in federation.configuration.neighbours(self._gateway):  # as at a start
             _address(federation.configuration, federation.configuration.broker(other), self._gateway)
         if changeable.keyring is not None and changeable.keyring != self._keyring:
@@ -111,9 +114,20 @@ class Assembly:
         if changeable.keyring is not None and _session_secret(federation.configuration) != self._session_secret:
             left.append("keys: the ids of sessions")
         self._federation, self._keyring = federation, changeable.keyring
+        self._agent_names = {plugin: agent.name for plugin, agent in agents.items()}
         telemetry = telemetry_plan(federation.configuration, self._gateway)
         self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s, telemetry)
         return news, left
+
+    def _agents_of(self, federation: Federation) -> dict[str, Agent]:
+        """Build the agents of a configuration; they go by the window of the meters that we have begun with."""
+        return federation.manager.agents(self._gateway, self._begun_with.configuration.federation.load_window_s)
+
+    def _replacing(self, federation: Federation, agents: Mapping[str, Agent]) -> dict[str, Agent | None]:
+        """Return which agents begin, and which end; all others go on."""
+        plugins = changed_agents(self._federation, federation)
+        ended = {self._agent_names[plugin]: None for plugin in plugins if plugin in self._agent_names}
+        return ended | {agents[plugin].name: agents[plugin] for plugin in plugins if plugin in agents}
 
     def _address_of(self, gateway: GatewayId) -> BrokerAddress | None:
         """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
@@ -130,6 +144,8 @@ class Assembly:
         changeable = _changeable(self._federation, gateway)
         keyring, network = changeable.keyring, changeable.network
         self._keyring = keyring
+        agents = self._agents_of(self._federation)
+        self._agent_names = {plugin: agent.name for plugin, agent in agents.items()}
         assert network is not None
         parts = NodeParts(
             gateway=gateway,
@@ -142,7 +158,7 @@ class Assembly:
             peers=network.peers,
             network=network.links,
             shows_links=True,
-            agents=manager.agents(gateway, configuration.federation.load_window_s),
+            agents=list(agents.values()),
             offloads=manager.offloads(),
             admit=self._admit,
             admit_record=self._admit_record,

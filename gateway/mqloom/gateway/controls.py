@@ -15,6 +15,7 @@ from mqloom.core.seen import Seen
 from mqloom.gateway.agent_answers import ask, subject_of
 from mqloom.gateway.agent_interfaces import (
     Agent,
+    AgentEnded,
     AgentEvent,
     AgentLog,
     AgentOrder,
@@ -54,12 +55,14 @@ class Controls:
         self._gateway = gateway
         self._epoch = epoch
         self._agents = {agent.name: agent for agent in agents}
+        self.agents = self._agents.values()
+        self.names = self._agents.keys()
         self._overlay = overlay
         self._outbox = outbox
         self._journal = journal
         self._perform = perform
         self.on_failure: Callable[[str], None] = lambda agent: None
-        """Told of an agent that has raised: it waits for nothing any more."""
+        """Told of an agent that has raised or ended: it waits for nothing any more."""
         self.wants = ControlWants(gateway, epoch, overlay, outbox if orderly is None else orderly, journal)
         self._seen = Seen()
         self._number = 0
@@ -69,11 +72,30 @@ class Controls:
     def start(self, now: float, view: AgentView | None = None) -> None:
         """Let every agent begin; those that look into their gateway are given the view of it before."""
         self._has_begun = True
-        for name, agent in self._agents.items():
-            if view is not None and isinstance(agent, SeeingAgent):
-                with contextlib.suppress(PluginFailed):
-                    self._journal.guard(name, agent.see, view)
         for name in self._agents:
+            self._show(name, view)
+        for name in self._agents:
+            self.hand(name, AgentWoke(), now)
+
+    def _show(self, name: str, view: AgentView | None) -> None:
+        agent = self._agents[name]
+        if view is not None and isinstance(agent, SeeingAgent):
+            with contextlib.suppress(PluginFailed):
+                self._journal.guard(name, agent.see, view)
+
+    def replace(self, name: str, agent: Agent | None, now: float, view: AgentView | None = None) -> None:
+        """Let an agent begin, after the one of this name has ended, if there is one; None: let that end."""
+        if name in self._agents:
+            if self._has_begun:
+                self.hand(name, AgentEnded(), now)
+            self.on_failure(name)
+            self._wake_at.pop(name, None)
+            del self._agents[name]
+            self.wants.want(name, WantControls((), 0))
+        if agent is not None:
+            self._agents[name] = agent
+        if agent is not None and self._has_begun:
+            self._show(name, view)
             self.hand(name, AgentWoke(), now)
 
     def wake(self, now: float) -> None:

@@ -46,13 +46,13 @@ class Errands:
     def __init__(
         self,
         gateway: GatewayId,
-        agents: Collection[str],
         profiling: Profiling,
         migrations: Migrations,
         journal: Journal,
     ) -> None:
         self._gateway = gateway
-        self._agents = agents
+        self.agents: Collection[str] = ()
+        """The names of those that there are."""
         self._profiling = profiling
         self._migrations = migrations
         self._journal = journal
@@ -123,8 +123,8 @@ class Errands:
         except RecordError as error:
             self._refuse(operator, 0, "malformed", error.problem)
             return
-        if question.agent not in self._agents:
-            here = ", ".join(sorted(self._agents)) or "none"
+        if question.agent not in self.agents:
+            here = ", ".join(sorted(self.agents)) or "none"
             problem = f"there is no agent {question.agent!r} at {self._gateway} (there is {here}): is its plugin on?"
             self._refuse(operator, question.number, "agent", problem)
             return
@@ -145,7 +145,7 @@ class Errands:
         self._profiling.stop(now)
 
     def failed(self, agent: str) -> None:
-        """An agent has failed, and waits for nothing any more; clients under way go on."""
+        """An agent has failed or ended, and waits for nothing any more; clients under way go on."""
         self._profiling.forget(agent)
         self._computing = {number: each for number, each in self._computing.items() if each[0] != agent}
         self._moves = [move for move in self._moves if move.agent != agent]

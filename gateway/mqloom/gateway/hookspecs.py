@@ -71,7 +71,7 @@ class HookSpecs:
 
     @_hookspec
     def mqloom_agent(self, settings: Settings, gateway: GatewayId, load_window_s: float) -> Agent | None:
-        """Offer an agent for this gateway, whose load is measured so often. Asked once, at the start; all run."""
+        """Offer an agent for this gateway, whose load is measured so often. At the start and at reloads; all run."""
 
     @_hookspec
     def mqloom_offload(self, settings: Settings) -> OffloadKind | None:

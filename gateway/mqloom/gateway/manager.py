@@ -110,15 +110,15 @@ class Manager:
         """Return every broker adapter offered, by name."""
         return self._named("mqloom_adapter", AdapterKind)
 
-    def agents(self, gateway: GatewayId, load_window_s: float) -> list[Agent]:
-        """Return the agents for a gateway, whose load is measured so often."""
+    def agents(self, gateway: GatewayId, load_window_s: float) -> dict[str, Agent]:
+        """Return the agents for a gateway, whose load is measured so often, by the names of their plugins."""
         agents: dict[str, Agent] = {}
         for plugin, offer in self._ask("mqloom_agent", gateway=gateway, load_window_s=load_window_s):
             agent = self._agent(plugin, offer)
-            if agent.name in agents:
+            if any(agent.name == other.name for other in agents.values()):
                 raise self._wrong(plugin, f"mqloom_agent: another plugin offers {agent.name!r} already")
-            agents[agent.name] = agent
-        return list(agents.values())
+            agents[plugin] = agent
+        return agents
 
     def offloads(self) -> dict[str, OffloadKind]:
         """Return every way to choose whom to move that is offered, by name."""

@@ -82,7 +82,6 @@ class Node:
     def __init__(self, parts: NodeParts, now: float) -> None:
         self.gateway = parts.gateway
         self.counters = parts.counters
-        self.agents = parts.agents
         self._parts = parts
         self._peers = set(parts.peers)
         self._journal = Journal(parts.counters)
@@ -132,6 +131,7 @@ class Node:
             journal=self._journal,
         )
         self._controls = self._agency.controls
+        self.agents = self._controls.agents
         self._weaver = Weaver(
             overlay=self._overlay,
             peers=self._peers,
@@ -240,7 +240,7 @@ class Node:
     def _reconfigure(self, event: Reconfigured, now: float) -> None:
         self._rosters.change(event.orders)
         self._migrations.change(event.orders)
-        self._agency.reconfigured(now)
+        self._agency.reconfigured(event.agents, now)
         if event.network is not None:
             self._link_changes.change(event.network)
         self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)

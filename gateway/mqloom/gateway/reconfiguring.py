@@ -4,11 +4,12 @@ New subscriptions begin before those that are gone end, and these end behind wha
 changed has no gap. What clients have asked for is as it was.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mqloom.core.seals import Keyring
+from mqloom.gateway.agent_interfaces import Agent
 from mqloom.gateway.clients import Clients
 from mqloom.gateway.contents import Contents
 from mqloom.gateway.interfaces import CodecChoice
@@ -35,6 +36,8 @@ class Reconfigured:
     """With what clients are ordered, and where they find brokers."""
     network: Network | None = None
     """The gateways and their primary links; None: as they were."""
+    agents: Mapping[str, Agent | None] = field(default_factory=dict)
+    """Agents that take the place of those of their names, or are new; None: there is none of this name any more."""
 
 
 def reconfigure(

@@ -22,7 +22,6 @@ BUILT_IN: Final = {
     "mqloom_matcher": "matcher",
     "mqloom_overlay": "overlay",
     "mqloom_adapter": "broker adapter",
-    "mqloom_agent": "agent",
     "mqloom_offload": "way to choose whom to move",
 }
 """What a plugin offers that is part of a running gateway, by hook."""
@@ -99,6 +98,18 @@ def _differing(old: Struct, new: Struct) -> Iterator[str]:
     for field in msgspec.structs.fields(old):
         if field.name not in RELOADED and getattr(old, field.name) != getattr(new, field.name):
             yield field.encode_name
+
+
+def changed_agents(old: Federation, new: Federation) -> list[str]:
+    """Return the plugins whose agents are not what they were: other settings, or read afresh, come or gone."""
+    before, after = _by_name(old), _by_name(new)
+    modules = [{plugin.name: plugin.module for plugin in one.manager.plugins} for one in (old, new)]
+    return [
+        name
+        for name in sorted({*before, *after})
+        if "mqloom_agent" in {*before.get(name, NONE)[0], *after.get(name, NONE)[0]}
+        and (before.get(name) != after.get(name) or modules[0][name] is not modules[1][name])
+    ]
 
 
 def _plugins(old: Federation, new: Federation) -> Iterator[str]:
