@@ -167,10 +167,10 @@ def test_what_the_application_holds_stays_in_the_session_it_came_from(town: Town
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
 def test_one_that_holds_something_and_connects_again_is_not_thrown_out_by_its_own_farewell(town: Town) -> None:
-    """The session that it had left was to be ended when it holds nothing; now it is there again."""
+    """The session that it had left was to be ended when it holds nothing; now it is there again, and holds it still."""
     client, came = town.client(client_id="returns", clean_session=False, manual_ack=True)
     number(town, 1)
-    came.get(timeout=WAIT_S_MAX)
+    held = came.get(timeout=WAIT_S_MAX)
     assert town.migrate("returns", EAST) == 0
     until(lambda: is_at(town, client, EAST), "it is moved")
     client.disconnect()
@@ -180,8 +180,14 @@ def test_one_that_holds_something_and_connects_again_is_not_thrown_out_by_its_ow
     client.connect("127.0.0.1", town.ports[WEST])
     client.loop_start()
     until(lambda: is_at(town, client, EAST), "it is where it was moved to")
+    number(town, 2)
+    message = came.get(timeout=WAIT_S_MAX)
+    assert json.loads(message.payload)["number"] == 2
+    client.ack(message.mid, message.qos)
+    assert town.has_session(WEST, "returns")  # if the program died now, it would get the first once more
+    client.ack(held.mid, held.qos)
     until(lambda: not town.has_session(WEST, "returns"), "one session is left")
-    assert lost == []
+    assert (lost, came.empty()) == ([], True)
 
 
 LEAVER = """

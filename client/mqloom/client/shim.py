@@ -188,10 +188,10 @@ class Shim:
         self._dropped += self._happenings.dropped
         self._up.clear()
         self._wake_at = None
-        self._begin_life(Receipts(self._receipts.last_number))
+        self._begin_life(self._receipts.for_next_life())
 
     def _begin_life(self, receipts: Receipts) -> None:
-        """Have legs that count from 0. Those of the life before keep their queue and receipts, and change nothing."""
+        """Have legs that count from 0. Those of the life before keep their queue, and change nothing."""
         happenings = Happenings()
 
         def happened(leg: int, event: Happening | StrayReceived, packet: int) -> None:  # in that leg's thread
