@@ -134,3 +134,33 @@ def test_what_comes_in_the_background_is_acknowledged_when_it_was_handed_over_an
     tell(1, event, packet)
     heard_until(new, b"\x40\x02\0\x07", client)
     assert [message.payload for message in came] == [b"m"]
+
+
+@pytest.mark.parametrize("acknowledges_itself", [False, True])
+def test_what_still_comes_where_it_was_before_it_connects_again_is_not_acknowledged(
+    scripts: list[Script], client: Client, acknowledges_itself: bool
+) -> None:
+    """The life that asked for it is over, and the next one has not begun there: the session keeps it."""
+    shim = client._shim
+    assert shim is not None
+
+    def on_connect(*_: object) -> None:
+        shim.turn()
+        shim._ways.own = 2  # it was moved twice
+        shim.begin_again()
+
+    def on_message(_client: object, _data: object, message: MQTTMessage) -> None:
+        if acknowledges_itself:
+            client.ack(message.mid, message.qos)
+
+    client.on_connect = on_connect
+    client.on_message = on_message
+    client.manual_ack_set(acknowledges_itself)
+    scripts[0].says.put(b"\x32\x10\0\x0bmqloom/v1/t\0\x07m" + b"\x32\x08\0\x03t/1\0\x08m")
+    client.connect(scripts[0].address.host, scripts[0].address.port)
+    heard: list[bytes] = []
+    while b"\x40\x02\0\x08" not in heard:
+        client.loop(0.02)
+        with contextlib.suppress(queue.Empty):
+            heard.append(scripts[0].heard.get_nowait())
+    assert b"\x40\x02\0\x07" not in heard

@@ -253,23 +253,29 @@ class Shim:
         """Listener: the broker has named another, in place of itself."""
         self._happenings.add(self._ways.own, referred_at(self._application.leg_address, reference))
 
-    def received(self, message: MQTTMessage) -> None:
-        """Listener: a message for us; when this has returned, paho may acknowledge it."""
+    def received(self, message: MQTTMessage) -> bool:
+        """Listener: a message for us; paho may acknowledge it if it is done with, and came by the connection of now."""
         self.turn()
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
-        receipt = self._receive(self._ways.own, event, message.mid if message.qos == 1 else 0)
-        if receipt is not None and self.acknowledges_itself:  # else paho does
+        packet = message.mid if message.qos == 1 else 0
+        receipt = self._receive(self._ways.own, event, packet)
+        if receipt is None:
+            return False
+        if self.acknowledges_itself:  # else paho does
             self._acknowledge(receipt)
+        return receipt.packet == packet
 
     def _receive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
         """Give out what a message holds; return its receipt if it is done with."""
         with self._lock:
             receipt = self._arrive(leg, event, packet)
-        return self._give_out(receipt)
+        return None if receipt is None else self._give_out(receipt)
 
-    def _arrive(self, leg: int, event: MessageReceived, packet: int) -> Receipt:
+    def _arrive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
+        if leg not in self._up:  # we have left: it is for a later life of ours, which gets it again
+            return None
         return self._receipts.arrived(leg, event.payload, packet, self._take(leg, event))
 
     def _give_out(self, receipt: Receipt) -> Receipt | None:
@@ -352,8 +358,6 @@ class Shim:
             self._receipts.lost(leg)
             if leg == self._ways.own:
                 self._application.forget_orders()
-        if isinstance(event, MessageReceived) and leg not in self._up:
-            return []  # we have left
         if self._core is None:
             self._core = self._new_core()
         deliveries = []

@@ -159,12 +159,13 @@ class Background(Wired):
         """Listener: leave it as an event."""
         self._tell(self.number, referred_at(self.address, reference), 0)
 
-    def received(self, message: MQTTMessage) -> None:
-        """Listener: leave it as an event; it is acknowledged when that was handled."""
+    def received(self, message: MQTTMessage) -> bool:
+        """Listener: leave it as an event; it is acknowledged when that was handled, and not yet."""
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
         self._tell(self.number, event, self._packet_of(message))
+        return False
 
     def barred(self, topic: str) -> None:
         """Listener: the core will see that nothing comes."""

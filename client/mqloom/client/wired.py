@@ -5,7 +5,7 @@ loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `lo
 
     the broker accepted the connection     `connected`, before on_connect is called
     the connection is gone                 `lost`; and if the broker has named another, `referred`
-    a message on one of MQLoom's topics    `received`; paho acknowledges it when that has returned
+    a message on one of MQLoom's topics    `received`; paho acknowledges it then, if that says so
     anything, or nothing for a second      `turn`: whatever is due is done; and between two packets `settle`
 
 What MQLoom sends goes through `order`: effects leave in their order, and behind a Subscribe only when the broker has
@@ -87,8 +87,8 @@ class Listener(Protocol):
         """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
         ...
 
-    def received(self, message: MQTTMessage) -> None:
-        """A message has come on one of MQLoom's topics."""
+    def received(self, message: MQTTMessage) -> bool:
+        """A message has come on one of MQLoom's topics; return whether the broker may be told so."""
         ...
 
     def barred(self, topic: str) -> None:
@@ -122,6 +122,7 @@ class Wired(PahoClient):
         self._barred = False
         self._our_publishes: dict[int, Publish] = {}  # not acknowledged, by packet id
         self._our_subscribes: set[int] = set()
+        self._not_taken = 0  # the packet id of a message that the broker is to send again
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
         self._gate = Gate()  # nobody sends while one connection is exchanged for another
@@ -242,9 +243,16 @@ class Wired(PahoClient):
 
     def _handle_on_message(self, message: MQTTMessage) -> None:
         if self._listener is not None and message._topic.startswith(OURS.encode()):
-            self._listener.received(message)
+            is_taken = self._listener.received(message)
+            self._not_taken = 0 if is_taken or self._manual_ack else message.mid
         else:
             super()._handle_on_message(message)
+
+    def _send_puback(self, mid: int) -> MQTTErrorCode:
+        if mid and mid == self._not_taken:
+            self._not_taken = 0
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._send_puback(mid)
 
     def _do_on_publish(self, mid: int, *arguments: Any) -> MQTTErrorCode:
         if self._listener is None or mid not in self._our_publishes:
