@@ -83,9 +83,7 @@ def test_a_later_life_gives_no_number_that_an_earlier_one_has_given() -> None:
     assert first.for_next_life().next_number() > number
 
 
-def test_what_is_held_when_a_life_ends_is_held_in_the_next_by_whatever_connection_it_comes_again() -> (
-    None
-):
+def test_what_is_held_when_a_life_ends_is_held_in_the_next_by_whatever_connection_it_comes_again() -> None:
     first = Receipts()
     receipt = first.arrived(2, b"envelope", 3, [delivery(1)])
     number = first.next_number()

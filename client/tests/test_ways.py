@@ -11,7 +11,8 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
-from mqloom.client.ways import Happening, StrayReceived
+from mqloom.client.vocabulary import Publish
+from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
 
 WAIT_S_MAX = 10.0
@@ -164,3 +165,51 @@ def test_what_still_comes_where_it_was_before_it_connects_again_is_not_acknowled
         with contextlib.suppress(queue.Empty):
             heard.append(scripts[0].heard.get_nowait())
     assert b"\x40\x02\0\x07" not in heard
+
+
+def until_heard(script: Script, kind: int) -> bytes:
+    while (packet := script.heard.get(timeout=WAIT_S_MAX))[0] != kind:
+        pass
+    return packet
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
+    shim = client._shim
+    assert shim is not None
+    client.connect(old.address.host, old.address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    shim._ways._tell = lambda *_: None  # the core is one that is never moved
+    shim._ways._begin(1, new.address)
+    until_heard(new, 0x10)
+    shim._ways.serve_by(1)
+    shim._ways.close(0, forget=True)
+    ways, end, others = shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
+
+    def end_while_another_disconnects(leg: Background) -> list[Publish]:
+        if others:
+            other = others.pop()
+            threads.append(other)
+            other.start()
+            while not ways._is_paused:
+                other.join(0.005)
+        return end(leg)
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(Background, "end", end_while_another_disconnects)
+    while not threads:
+        client.loop(0.02)
+    threads[0].join(WAIT_S_MAX)
+    client.loop(0.02)
+    assert not client.is_connected()
+    assert (client._host, client._port) == (old.address.host, old.address.port)
+    if clean:  # MQTT 3.1.1: once more, to end the session that was kept for the move
+        assert until_heard(new, 0x10)[9] == 2
+    else:
+        with pytest.raises(queue.Empty):
+            new.heard.get(timeout=0.1)

@@ -223,20 +223,24 @@ class Shim:
                 return
             self._application.forget_orders()
             self._counted += counts_of(core)
-            for effect in handled(core, None, CloseRequested()):
-                leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
-                if isinstance(order, Publish) and leg == self._ways.own:
-                    # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
-                    # closed already, may not get to read that, and publishes our last will.
-                    self._application.publish_ours(replace(order, qos=0))
-                elif isinstance(order, Publish):
-                    self._ways.order(leg, order)
-            self._receipts.forget()
-            self._ways.end()
+            with self._ways.at_rest():  # else a leg may just be neither the application's nor in the background
+                for effect in handled(core, None, CloseRequested()):
+                    self._say_at_the_end(effect)
+                self._receipts.forget()
+                self._ways.end()
             self.table.clear()
             self._begin_at_home()
         finally:
             self._lock.release()
+
+    def _say_at_the_end(self, effect: Effect | TravelEffect) -> None:
+        leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
+        if isinstance(order, Publish) and leg == self._ways.own:
+            # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
+            # closed already, may not get to read that, and publishes our last will.
+            self._application.publish_ours(replace(order, qos=0))
+        elif isinstance(order, Publish):
+            self._ways.order(leg, order)
 
     # ---- for paho's loop -----------------------------------------------------------------------------------------
 

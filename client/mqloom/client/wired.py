@@ -339,6 +339,7 @@ class Wired(PahoClient):
         is_open = self._sock is not None
         if self._sock is not None:
             super().loop_write()
+        if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
             _say_goodbye(self._sock)
             self._sock_close()
         self._forget_ours()
@@ -350,6 +351,7 @@ class Wired(PahoClient):
             if self._own_clean_session is None:
                 self._own_clean_session = self._clean_session
             self._clean_session = False
+        is_open = is_open and self._state not in _LEAVING
         self._is_quiet, self._is_hurried = is_open, True
         if is_open:
             with contextlib.suppress(OSError):  # then the loop tries again
