@@ -371,7 +371,7 @@ class Shim:
             else:
                 self._carry_out(effect)
         if isinstance(self._core, Traveller):
-            self._ways.serve_by(self._core.home.number)
+            self._ways.serve_by(self._core.home.number, self._core.home.gateway)
         return deliveries
 
     def _new_core(self) -> Core:
@@ -394,7 +394,7 @@ class Shim:
             case ForLeg():
                 self._ways.order(effect.leg, effect.effect)
             case OpenLeg():
-                self._ways.open(effect.leg, self._address_of(effect.broker))
+                self._ways.open(effect.leg, self._address_of(effect.broker), effect.gateway)
             case CloseLeg():
                 self._ways.close(effect.leg, forget=effect.forget)
             case WakeAt():

@@ -32,6 +32,7 @@ from mqloom.client.legs import Forgotten, Referred
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import OURS, Address, Wired
+from mqloom.core.ids import GatewayId
 
 logger: Final = logging.getLogger("mqloom.client")
 
@@ -233,6 +234,7 @@ class Ways:
         self._left: dict[int, Background] = {}  # closed, but the application may still acknowledge
         self._others: dict[int, Background] = {}
         self._opening: dict[int, Address] = {}
+        self._gateways: dict[int, GatewayId | None] = {}  # whose brokers all these are, as far as that is known
         self._home = 0
         self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
         self._take_over_by: float | None = None
@@ -246,13 +248,15 @@ class Ways:
     def __len__(self) -> int:
         return 1 + len(self._others) + len(self._opening)
 
-    def open(self, number: int, address: Address) -> None:
+    def open(self, number: int, address: Address, gateway: GatewayId | None) -> None:
         """Connect to another broker, as soon as all that was published before is acknowledged."""
+        self._gateways[number] = gateway
         self._opening[number] = address
 
-    def serve_by(self, number: int) -> None:
-        """This leg is the one that counts, from now on."""
+    def serve_by(self, number: int, gateway: GatewayId | None = None) -> None:
+        """This leg is the one that counts, from now on; it is at the broker of that gateway, if this is known."""
         self._home = number
+        self._gateways[number] = gateway
 
     def order(self, number: int, effect: Subscribe | Publish) -> None:
         """Send something by one leg; by one that is not open, nothing."""
@@ -287,7 +291,8 @@ class Ways:
 
         forgotten = partial(self._tell, number, Forgotten(), 0)
         parting = Parting(partial(self._is_held, number), ended, forgotten if forget else None)
-        self._farewells.begin(address, self._application.leg_identity, parting)
+        gateway = self._gateways.pop(number, None)
+        self._farewells.begin(address, self._application.leg_identity, parting, gateway)
 
     @contextlib.contextmanager
     def at_rest(self) -> Iterator[bool]:
@@ -331,7 +336,7 @@ class Ways:
             del self._others[number]
             self._opening[number] = other.address
             parting = Parting(lambda: False, other.end, None)
-            self._farewells.begin(other.address, self._application.leg_identity, parting)
+            self._farewells.begin(other.address, self._application.leg_identity, parting, self._gateways.get(number))
 
     def settle(self) -> None:
         """Open what waits, and let the application's own connection be the leg that counts; between two packets."""
@@ -345,7 +350,7 @@ class Ways:
     def _open_all(self) -> None:
         if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in self._connections()):
             for number, address in list(self._opening.items()):
-                if not self._farewells.is_busy(address):
+                if not self._farewells.is_busy(address, self._gateways.get(number)):
                     del self._opening[number]
                     self._begin(number, address)
 
