@@ -6,7 +6,8 @@ application are carried out after it, without one. So callbacks are called by th
 and may call anything. Only `leave` gives the core an event from another thread, under the same lock.
 
 A callback that raises stops the loop, as with paho. What it was called with counts as not delivered and not
-acknowledged, and what stood behind it waits for the next turn of a loop.
+acknowledged, and what stood behind it waits for the next turn of a loop. If that came in the background, the next turn
+begins with it: its connection has a thread that nobody has stopped, so that its broker has no reason to send it again.
 """
 
 import logging
@@ -203,6 +204,7 @@ class Shim:
                 return receipts.holds(leg)
 
         self._happenings, self._receipts = happenings, receipts
+        self._interrupted: Receipt | None = None  # came in the background, and a callback has raised
         self._ways = Ways(self._application, happened, is_held, self._farewells)
 
     def leave(self) -> None:
@@ -330,7 +332,10 @@ class Shim:
 
     def _handle_next(self) -> bool:
         """Handle what has happened, if anything has. Between being taken and handled no other life may begin."""
-        receipt = None
+        receipt = self._interrupted
+        if receipt is not None:
+            self._finish(receipt)
+            return True
         with self._lock:
             happening = self._next_event()
             if happening is None:
@@ -347,9 +352,17 @@ class Shim:
             self._hand_over(leg, event.message, packet)
         elif receipt is None:
             self._herald.tell_all()
-        elif (done := self._give_out(receipt)) is not None:
-            self._acknowledge(done)
+        else:
+            self._finish(receipt)
         return True
+
+    def _finish(self, receipt: Receipt) -> None:
+        """Give out what has come in the background, and acknowledge it if it is done with."""
+        self._interrupted = receipt
+        done = self._give_out(receipt)
+        self._interrupted = None
+        if done is not None:
+            self._acknowledge(done)
 
     def _take(self, leg: int | None, event: Event | Happening) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
@@ -451,11 +464,18 @@ class Shim:
 
     def _hand_over(self, leg: int, message: MQTTMessage, packet: int) -> None:
         """Give out what has come in the background for a subscription of the application's own."""
-        acknowledges_itself = self.acknowledges_itself
+        acknowledges_itself, happenings = self.acknowledges_itself, self._happenings
         if message.qos:
             with self._lock:
                 message.mid = self._receipts.hold_stray(Stray(leg, packet, message.qos))
-        self._application.deliver(message)
+        try:
+            self._application.deliver(message)
+        except BaseException:
+            with self._lock:
+                is_held = self._receipts.release_stray(message.mid) is not None
+            if is_held:
+                happenings.put_back(leg, StrayReceived(message), packet)
+            raise
         if message.qos and not acknowledges_itself:
             self.acknowledge(message.mid)
 
