@@ -16,7 +16,6 @@ pair of sockets by which its loop is woken. paho's own tests, run with this clas
 """
 
 import contextlib
-import select
 import ssl
 import sys
 import threading
@@ -34,6 +33,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from mqloom.client.gate import Gate
+from mqloom.client.goodbye import say_goodbye
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -49,11 +49,6 @@ _LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT
 _RELEASED: Final = (MessageState.MQTT_MS_WAIT_FOR_PUBCOMP, MessageState.MQTT_MS_RESEND_PUBREL)
 
 _UNSENT: Final = (MessageState.MQTT_MS_QUEUED, MessageState.MQTT_MS_PUBLISH)
-
-DISCONNECT: Final = b"\xe0\0"
-
-GOODBYE_S: Final = 0.5
-"""How long a broker that we leave may take to close the connection; then we close it."""
 
 HOLD: Final = -sys.maxsize
 """So many publications may be in flight while they are held: each waits in paho's queue. paho's own count can be below
@@ -340,7 +335,7 @@ class Wired(PahoClient):
         if self._sock is not None:
             super().loop_write()
         if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
-            _say_goodbye(self._sock)
+            say_goodbye(self._sock)
             self._sock_close()
         self._forget_ours()
         self._host, self._port = address.host, address.port
@@ -446,21 +441,6 @@ class Wired(PahoClient):
             handle()
         finally:
             self._in_packet = came
-
-
-def _say_goodbye(sock: Any) -> None:
-    """Send DISCONNECT, and read until the broker has closed, for GOODBYE_S at most.
-
-    A socket that is closed with something unread is reset: the broker may not get to read the DISCONNECT then, and
-    publishes our last will.
-    """
-    deadline = time.monotonic() + GOODBYE_S
-    with contextlib.suppress(OSError):
-        sock.send(DISCONNECT)
-        while (remaining := deadline - time.monotonic()) > 0:
-            readable, _, _ = select.select([sock], [], [], remaining)
-            if readable and not sock.recv(65_536):
-                return
 
 
 def _mid_of(packet: bytes | bytearray) -> int:
