@@ -374,7 +374,7 @@ class Client(Wired):
         if not names:
             return super().unsubscribe(topic, properties)
         if others:
-            super().unsubscribe(others, properties)
+            self.unsubscribe_unheard(others, properties)
         if self._sock is None:
             return MQTTErrorCode.MQTT_ERR_NO_CONN, None
         mid = self._mid_generate()

@@ -117,6 +117,7 @@ class Wired(PahoClient):
         self._barred = False
         self._our_publishes: dict[int, Publish] = {}  # not acknowledged, by packet id
         self._our_subscribes: set[int] = set()
+        self._our_unsubscribes: set[int] = set()
         self._not_taken = 0  # the packet id of a message that the broker is to send again
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
@@ -176,6 +177,12 @@ class Wired(PahoClient):
             self._our_publishes[info.mid] = effect
         return True
 
+    def unsubscribe_unheard(self, topics: list[str], properties: Properties | None) -> None:
+        """Unsubscribe at the one broker, whose answer is not for the application: its call has another packet id."""
+        with self._orders_lock:  # else the answer may be there before it is known for what it is
+            _, mid = super().unsubscribe(topics, properties)
+            self._our_unsubscribes |= set() if mid is None else {mid}
+
     # ---- what paho's loop calls ----------------------------------------------------------------------------------
 
     def _handle_connack(self) -> MQTTErrorCode:
@@ -216,6 +223,7 @@ class Wired(PahoClient):
         was_open = self._sock is not None
         super()._sock_close()
         if was_open and self._listener is not None:
+            self._our_unsubscribes.clear()  # nobody answers them any more
             self._listener.lost()
 
     def _handle_suback(self) -> None:
@@ -235,6 +243,16 @@ class Wired(PahoClient):
         if packet[-1] >= FAILURE:
             self._listener.barred(topic)
         self._turn()
+
+    def _handle_unsuback(self) -> MQTTErrorCode:
+        if self._listener is not None:
+            mid = _mid_of(self._in_packet["packet"])
+            with self._orders_lock:
+                is_ours = mid in self._our_unsubscribes
+                self._our_unsubscribes.discard(mid)
+            if is_ours:
+                return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._handle_unsuback()
 
     def _handle_on_message(self, message: MQTTMessage) -> None:
         if self._listener is not None and message._topic.startswith(OURS.encode()):
