@@ -11,6 +11,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
+from mqloom.client.farewells import await_farewells
 from mqloom.client.vocabulary import Publish
 from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
@@ -213,3 +214,24 @@ def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves
     else:
         with pytest.raises(queue.Empty):
             new.heard.get(timeout=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise
+@pytest.mark.parametrize("clean", [True, False])
+def test_one_that_begins_anew_leaves_no_connection_of_before_in_the_background(
+    scripts: list[Script], clean: bool
+) -> None:
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
+    client.connect(scripts[0].address.host, scripts[0].address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    assert client._shim is not None
+    ways = client._shim._ways
+    ways._tell = lambda *_: None  # the core is one that is never moved
+    ways._begin(1, scripts[1].address)
+    other = ways._others[1]
+    while not other.is_connected():
+        client.loop(0.02)
+    client.reinitialise("c", clean)
+    await_farewells()
+    assert other.socket() is None

@@ -84,8 +84,10 @@ class Client(Wired):
         self.wire(self._shim)
 
     def reinitialise(self, client_id: str = "", clean_session: bool = True, userdata: Any = None) -> None:
-        """Begin anew, as paho does; a client that is in the federation stays in it."""
+        """Begin anew, as paho does; one that is in the federation stays in it, and leaves what it was at before."""
         federation = self._federation
+        if self._shim is not None:
+            self._shim.leave()
         self._reset_sockets()
         Client.__init__(self, self.callback_api_version, client_id, clean_session, userdata, federation=federation)
 
