@@ -33,7 +33,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from mqloom.client.gate import Gate
-from mqloom.client.goodbye import say_goodbye
+from mqloom.client.goodbye import say_goodbye, write_out
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -350,10 +350,10 @@ class Wired(PahoClient):
 
     def _go_to(self, address: Address) -> None:
         is_open = self._sock is not None
-        if self._sock is not None:
-            super().loop_write()
+        is_whole = write_out(self)
         if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
-            say_goodbye(self._sock)
+            if is_whole:
+                say_goodbye(self._sock)
             self._sock_close()
         self._forget_ours()
         self._host, self._port = address.host, address.port
