@@ -216,6 +216,17 @@ def test_one_of_two_filters_can_be_given_up(make: Make) -> None:
     assert heard.volumes(1) == [5]
 
 
+def test_one_call_that_ends_subscriptions_in_the_federation_and_at_the_one_broker_is_answered_once(make: Make) -> None:
+    client, heard = make()
+    established(client, heard)
+    _, mid = client.subscribe("local/#", local=True)
+    assert heard.subscribed.get(timeout=WAIT_S_MAX)[0] == mid
+    _, mid = client.unsubscribe(["local/#", "stocks/#"])
+    _, last = client.unsubscribe("none/#")
+    assert {heard.unsubscribed.get(timeout=WAIT_S_MAX) for _ in range(2)} == {mid, last}
+    assert heard.unsubscribed.empty()  # the broker answers one after the other
+
+
 def test_several_topics_in_one_call_are_answered_together(make: Make) -> None:
     client, heard = make()
     _, mid = client.subscribe([("stocks/A", 0), ("stocks/B", 2)])

@@ -167,10 +167,10 @@ def test_what_the_application_holds_stays_in_the_session_it_came_from(town: Town
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
 def test_one_that_holds_something_and_connects_again_is_not_thrown_out_by_its_own_farewell(town: Town) -> None:
-    """The session that it had left was to be ended when it holds nothing; now it is there again."""
+    """The session that it had left was to be ended when it holds nothing; now it is there again, and holds it still."""
     client, came = town.client(client_id="returns", clean_session=False, manual_ack=True)
     number(town, 1)
-    came.get(timeout=WAIT_S_MAX)
+    held = came.get(timeout=WAIT_S_MAX)
     assert town.migrate("returns", EAST) == 0
     until(lambda: is_at(town, client, EAST), "it is moved")
     client.disconnect()
@@ -180,8 +180,14 @@ def test_one_that_holds_something_and_connects_again_is_not_thrown_out_by_its_ow
     client.connect("127.0.0.1", town.ports[WEST])
     client.loop_start()
     until(lambda: is_at(town, client, EAST), "it is where it was moved to")
+    number(town, 2)
+    message = came.get(timeout=WAIT_S_MAX)
+    assert json.loads(message.payload)["number"] == 2
+    client.ack(message.mid, message.qos)
+    assert town.has_session(WEST, "returns")  # if the program died now, it would get the first once more
+    client.ack(held.mid, held.qos)
     until(lambda: not town.has_session(WEST, "returns"), "one session is left")
-    assert lost == []
+    assert (lost, came.empty()) == ([], True)
 
 
 LEAVER = """
@@ -316,3 +322,24 @@ def test_one_that_is_not_reached_by_tcp_is_never_moved_and_that_is_logged(caplog
         client._shim.request(WishRemoved(name="none"))
         client._shim.turn()
     assert "web: is never moved: the roster has no addresses for transport 'websockets'" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
+def test_moved_back_to_the_broker_that_it_knows_by_another_name_its_session_there_keeps_what_it_holds(
+    town: Town,
+) -> None:
+    """The program says localhost and the roster 127.0.0.1: the session that was to be ended there is in use again."""
+    client, came = town.client(client_id="twice", clean_session=False, manual_ack=True, host="localhost")
+    number(town, 1)
+    assert numbers(came, [1]) == [1]
+    lost: list[object] = []
+    client.on_disconnect = lambda _c, _u, _flags, reason, _p: lost.append(reason)
+    for to in (EAST, WEST):
+        assert town.migrate("twice", to) == 0
+        until(lambda to=to: is_at(town, client, to), "it is moved")  # type: ignore[misc]
+    until(lambda: not town.has_session(EAST, "twice"), "one session is left")
+    assert (lost, client.stats().gaps, came.empty()) == ([], 0, True)
+    client.disconnect()
+    client.loop_stop()
+    _, came = town.client(client_id="twice", clean_session=False)
+    assert numbers(came, [1]) == [1]

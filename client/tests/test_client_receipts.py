@@ -80,7 +80,55 @@ def test_what_came_by_a_connection_is_held_until_all_of_it_is_done_with() -> Non
 def test_a_later_life_gives_no_number_that_an_earlier_one_has_given() -> None:
     first = Receipts()
     number = first.next_number()
-    assert Receipts(first.last_number).next_number() > number
+    assert first.for_next_life().next_number() > number
+
+
+def test_what_is_held_when_a_life_ends_is_held_in_the_next_by_whatever_connection_it_comes_again() -> None:
+    first = Receipts()
+    receipt = first.arrived(2, b"envelope", 3, [delivery(1)])
+    number = first.next_number()
+    first.hold(receipt, number, receipt.left.popleft())
+    later = first.for_next_life()
+    assert (len(later), first.holds(2), later.holds(0)) == (1, False, False)
+    again = later.arrived(0, b"envelope", 9, [])  # the core has dropped what it knows
+    assert later.settled(again) is None
+    assert later.holds(0)
+    assert later.next_number() > number
+    assert later.release(number) is again
+    assert (again.leg, again.packet, len(later)) == (0, 9, 0)
+
+
+def test_what_a_life_had_not_given_out_the_next_one_gives_out() -> None:
+    first = Receipts()
+    first.arrived(0, b"envelope", 3, [delivery(1)])
+    later = first.for_next_life()
+    assert list(later.arrived(0, b"envelope", 4, []).left) == [delivery(1)]
+
+
+def test_what_was_taken_before_it_comes_again_in_a_later_life_is_done_with() -> None:
+    first = Receipts()
+    receipt = first.arrived(0, b"envelope", 3, [delivery(1)])
+    first.hold(receipt, 5, receipt.left.popleft())
+    later = first.for_next_life()
+    done = later.release(5)
+    assert done is not None
+    assert done.packet == 0  # nobody waits for that acknowledgement
+    again = later.arrived(0, b"envelope", 4, [])
+    assert later.settled(again) is again
+
+
+def test_back_at_a_broker_that_it_had_left_it_still_holds_what_had_come_from_there() -> None:
+    receipts = Receipts()
+    receipt = receipts.arrived(0, b"envelope", 3, [delivery(1)])
+    receipts.hold(receipt, 5, receipt.left.popleft())
+    receipts.lost(0)
+    again = receipts.arrived(2, b"envelope", 9, [])
+    assert receipts.settled(again) is None
+    assert (receipts.holds(0), receipts.holds(2)) == (False, True)
+    other = receipts.arrived(0, b"envelope", 4, [])  # one broker that keeps it is enough
+    assert receipts.settled(other) is other
+    assert receipts.release(5) is again
+    assert (again.leg, again.packet) == (2, 9)
 
 
 def test_when_subscriptions_are_over_nothing_is_held() -> None:

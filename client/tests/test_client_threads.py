@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from paho.mqtt.client import Client as PahoClient
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 from mqloom.client import Client
 from mqloom.client.wired import Address
@@ -153,5 +153,46 @@ def test_a_connection_that_is_accepted_unheard_waits_for_nobody_who_publishes(
     assert not other.is_alive(), "the loop and the other thread wait for each other"
     is_turning.clear()
     assert is_turning.wait(WAIT_S_MAX), "the loop goes on"
+    client.disconnect()
+    client.loop_stop()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.unsubscribe("rooms/#"),
+        lambda client: client.unsubscribe("stocks/#"),
+        lambda client: client.subscribe("rooms/#", 1, local=True),
+    ],
+    ids=["unsubscribe", "unsubscribe in the federation", "subscribe at the one broker"],
+)
+def test_what_is_asked_for_while_the_connection_is_exchanged_waits_for_the_next_broker(
+    broker: Acknowledger, monkeypatch: pytest.MonkeyPatch, call: Callable[[Client], tuple[MQTTErrorCode, int | None]]
+) -> None:
+    client = connected(broker)
+    client.subscribe("stocks/#", 1)
+    results: list[MQTTErrorCode] = []
+    asking = threading.Thread(target=lambda: results.append(call(client)[0]), daemon=True)
+    reach = client._create_socket_connection
+
+    def reached() -> socket.socket:
+        asking.start()
+        asking.join(0.2)
+        return reach()
+
+    monkeypatch.setattr(client, "_create_socket_connection", reached)
+    orders: list[Callable[[], object]] = [lambda: client.go_to(Address("127.0.0.1", broker.port))]
+    is_there = threading.Event()
+
+    def settle() -> None:
+        while orders:
+            orders.pop()()
+            is_there.set()
+
+    client._listener.settle = settle  # type: ignore[union-attr, method-assign]
+    client.wake()
+    assert is_there.wait(WAIT_S_MAX)
+    asking.join(WAIT_S_MAX)
+    assert results == [MQTTErrorCode.MQTT_ERR_SUCCESS]
     client.disconnect()
     client.loop_stop()

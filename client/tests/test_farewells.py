@@ -12,9 +12,10 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from mqloom.client import Client
 from mqloom.client.farewells import Identity, forget_session
 from mqloom.client.vocabulary import Publish
+from mqloom.client.ways import Background
 from mqloom.client.wired import Address
 from mqloom.core import layout
-from mqloom.core.ids import ClientId
+from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.records import Record, decode_record
 from mqloom.lab.demo_mosquitto import MOSQUITTO
 from mqloom.lab.demo_relay import Relay
@@ -29,13 +30,13 @@ def town(tmp_path: Path) -> Iterator[Town]:
         yield town
 
 
-def record_at(town: Town, client: str) -> Record | None:
-    """Return the record of a client that is kept at the western broker."""
+def record_at(town: Town, client: str, at: GatewayId = WEST) -> Record | None:
+    """Return the record of a client that a broker keeps."""
     came: queue.Queue[bytes] = queue.Queue()
-    reader = town.publisher(WEST)
+    reader = town.publisher(at)
     reader.on_message = lambda _c, _u, message: came.put(bytes(message.payload))
     reader.on_subscribe = lambda *_: came.put(b"")
-    reader.subscribe(layout.record(WEST, ClientId(client)), 1)
+    reader.subscribe(layout.record(at, ClientId(client)), 1)
     heard = [came.get(timeout=WAIT_S_MAX)]
     reader.publish("mqloom/probe", b"", 1).wait_for_publish(WAIT_S_MAX)  # what is retained comes before its PUBACK
     while not came.empty():
@@ -73,6 +74,33 @@ def test_a_broker_that_does_not_come_back_is_named_with_what_it_was_to_be_told(
         forget_session(Address(HOST, 1), identity("leaver"), 0.1, threading.Event(), [word])
     assert "the session of leaver at 127.0.0.1:1 could not be ended" in caplog.text
     assert "is not written: mqloom/v1/WEST/sub/leaver" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's loop_start
+def test_a_program_that_ends_while_its_connection_is_exchanged_leaves_nothing_at_either_broker(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _ = town.client(client_id="hasty", clean_session=True)
+    shim, end = client._shim, Background.end
+    assert shim is not None
+    ways, ending = shim._ways, threading.Thread(target=client.disconnect)
+
+    def end_late(leg: Background) -> list[Publish]:
+        words = end(leg)
+        if not ending.ident:
+            ending.start()
+            while not ways._is_paused:
+                ending.join(0.005)
+        return words
+
+    monkeypatch.setattr(Background, "end", end_late)
+    assert town.migrate("hasty", EAST) == 0
+    until(lambda: bool(ending.ident), "its connection is exchanged")
+    ending.join(WAIT_S_MAX)
+    client.loop_stop()
+    for at in (WEST, EAST):
+        until(lambda at=at: not town.has_session(at, "hasty"), "no session is left")  # type: ignore[misc]
+    assert record_at(town, "hasty", EAST) is None
 
 
 def test_a_connection_that_is_lost_before_its_last_word_does_not_lose_that(town: Town) -> None:

@@ -11,7 +11,9 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
-from mqloom.client.ways import Happening, StrayReceived
+from mqloom.client.farewells import await_farewells
+from mqloom.client.vocabulary import Publish
+from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
 
 WAIT_S_MAX = 10.0
@@ -134,3 +136,102 @@ def test_what_comes_in_the_background_is_acknowledged_when_it_was_handed_over_an
     tell(1, event, packet)
     heard_until(new, b"\x40\x02\0\x07", client)
     assert [message.payload for message in came] == [b"m"]
+
+
+@pytest.mark.parametrize("acknowledges_itself", [False, True])
+def test_what_still_comes_where_it_was_before_it_connects_again_is_not_acknowledged(
+    scripts: list[Script], client: Client, acknowledges_itself: bool
+) -> None:
+    """The life that asked for it is over, and the next one has not begun there: the session keeps it."""
+    shim = client._shim
+    assert shim is not None
+
+    def on_connect(*_: object) -> None:
+        shim.turn()
+        shim._ways.own = 2  # it was moved twice
+        shim.begin_again()
+
+    def on_message(_client: object, _data: object, message: MQTTMessage) -> None:
+        if acknowledges_itself:
+            client.ack(message.mid, message.qos)
+
+    client.on_connect = on_connect
+    client.on_message = on_message
+    client.manual_ack_set(acknowledges_itself)
+    scripts[0].says.put(b"\x32\x10\0\x0bmqloom/v1/t\0\x07m" + b"\x32\x08\0\x03t/1\0\x08m")
+    client.connect(scripts[0].address.host, scripts[0].address.port)
+    heard: list[bytes] = []
+    while b"\x40\x02\0\x08" not in heard:
+        client.loop(0.02)
+        with contextlib.suppress(queue.Empty):
+            heard.append(scripts[0].heard.get_nowait())
+    assert b"\x40\x02\0\x07" not in heard
+
+
+def until_heard(script: Script, kind: int) -> bytes:
+    while (packet := script.heard.get(timeout=WAIT_S_MAX))[0] != kind:
+        pass
+    return packet
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
+    shim = client._shim
+    assert shim is not None
+    client.connect(old.address.host, old.address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    shim._ways._tell = lambda *_: None  # the core is one that is never moved
+    shim._ways._begin(1, new.address)
+    until_heard(new, 0x10)
+    shim._ways.serve_by(1)
+    shim._ways.close(0, forget=True)
+    ways, end, others = shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
+
+    def end_while_another_disconnects(leg: Background) -> list[Publish]:
+        if others:
+            other = others.pop()
+            threads.append(other)
+            other.start()
+            while not ways._is_paused:
+                other.join(0.005)
+        return end(leg)
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(Background, "end", end_while_another_disconnects)
+    while not threads:
+        client.loop(0.02)
+    threads[0].join(WAIT_S_MAX)
+    client.loop(0.02)
+    assert not client.is_connected()
+    assert (client._host, client._port) == (old.address.host, old.address.port)
+    if clean:  # MQTT 3.1.1: once more, to end the session that was kept for the move
+        assert until_heard(new, 0x10)[9] == 2
+    else:
+        with pytest.raises(queue.Empty):
+            new.heard.get(timeout=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise
+@pytest.mark.parametrize("clean", [True, False])
+def test_one_that_begins_anew_leaves_no_connection_of_before_in_the_background(
+    scripts: list[Script], clean: bool
+) -> None:
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
+    client.connect(scripts[0].address.host, scripts[0].address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    assert client._shim is not None
+    ways = client._shim._ways
+    ways._tell = lambda *_: None  # the core is one that is never moved
+    ways._begin(1, scripts[1].address)
+    other = ways._others[1]
+    while not other.is_connected():
+        client.loop(0.02)
+    client.reinitialise("c", clean)
+    await_farewells()
+    assert other.socket() is None

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 from mqloom.client import Client
@@ -124,3 +125,17 @@ def test_what_is_published_waits_for_its_acknowledgement_whatever_has_come_with_
     script.join()
     kinds = [script.kinds.get(timeout=WAIT_S_MAX) for _ in range(script.kinds.qsize())]
     assert kinds == [0x10, 0x32, 0xE0]
+
+
+def test_one_that_has_disconnected_and_was_not_heard_yet_goes_nowhere_any_more(script: Script) -> None:
+    """Its DISCONNECT waits to be written, behind which there is no connection."""
+    client = Client(CallbackAPIVersion.VERSION2, "gone", clean_session=False, federation=True)
+    client.connect("127.0.0.1", script.port)
+    while not client.is_connected():
+        client.loop(0.05)
+    with client._in_callback_mutex:  # then paho leaves it to the loop
+        PahoClient.disconnect(client)
+    client.go_to(Address("127.0.0.1", 1))
+    script.join()
+    assert [script.kinds.get(timeout=WAIT_S_MAX) for _ in range(2)] == [0x10, 0xE0]
+    assert (client._sock, client._is_quiet) == (None, False)  # and hears of the connection that it makes itself

@@ -84,8 +84,10 @@ class Client(Wired):
         self.wire(self._shim)
 
     def reinitialise(self, client_id: str = "", clean_session: bool = True, userdata: Any = None) -> None:
-        """Begin anew, as paho does; a client that is in the federation stays in it."""
+        """Begin anew, as paho does; one that is in the federation stays in it, and leaves what it was at before."""
         federation = self._federation
+        if self._shim is not None:
+            self._shim.leave()
         self._reset_sockets()
         Client.__init__(self, self.callback_api_version, client_id, clean_session, userdata, federation=federation)
 
@@ -176,24 +178,8 @@ class Client(Wired):
             if where is not None:
                 self._in_federation("unsubscribe(where=)")
             return super().unsubscribe(topic, properties)
-        topics = topic if isinstance(topic, list) else [topic]
-        for each in topics:
-            self._local.pop(each, None)
-        names = [name for each in topics for name in self._shim.table.names_of(each, where)]
-        others = [each for each in topics if not self._shim.table.names_of(each, None)]
-        for each in others:
-            self._shim.table.give_up(each)
-        if not names:
-            return super().unsubscribe(topic, properties)
-        if others:
-            super().unsubscribe(others, properties)
-        if self._sock is None:
-            return MQTTErrorCode.MQTT_ERR_NO_CONN, None
-        mid = self._mid_generate()
-        self._shim.table.unsubscribing.begin(mid, names)
-        for name in names:
-            self._shim.unwant(name)
-        return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
+        with self._gate.passing():
+            return self._unsubscribe(self._shim, topic, properties, where)
 
     def connect_async(
         self,
@@ -369,12 +355,35 @@ class Client(Wired):
         self._local.update((each.topics, (each.qos, each.options)) for each in found)  # first: we may just be moved
         result, mid = MQTTErrorCode.MQTT_ERR_NO_CONN, None
         try:
-            result, mid = subscribe()
+            with self._gate.passing():
+                result, mid = subscribe()
         finally:
             if result != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 for topics in new:
                     self._local.pop(topics, None)
         return result, mid
+
+    def _unsubscribe(
+        self, shim: Shim, topic: str | list[str], properties: Properties | None, where: str | None
+    ) -> Subscribed:
+        topics = topic if isinstance(topic, list) else [topic]
+        for each in topics:
+            self._local.pop(each, None)
+        names = [name for each in topics for name in shim.table.names_of(each, where)]
+        others = [each for each in topics if not shim.table.names_of(each, None)]
+        for each in others:
+            shim.table.give_up(each)
+        if not names:
+            return super().unsubscribe(topic, properties)
+        if others:
+            self.unsubscribe_unheard(others, properties)
+        if self._sock is None:
+            return MQTTErrorCode.MQTT_ERR_NO_CONN, None
+        mid = self._mid_generate()
+        shim.table.unsubscribing.begin(mid, names)
+        for name in names:
+            shim.unwant(name)
+        return MQTTErrorCode.MQTT_ERR_SUCCESS, mid
 
     def _in_federation(self, call: str) -> Shim:
         if self._shim is None:

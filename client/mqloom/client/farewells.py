@@ -3,7 +3,8 @@
 As long as the application has not taken, or acknowledged, all that has come by it, a session is kept: a program that
 dies gets it from there in its next life. A broker can be gone just then: it is tried again, for a while. But should we
 be sent back to it meanwhile, the old session must not be ended over the head of the new one: `Farewells.is_busy` stops
-the trying, and says when it is over. So there is one `Farewells` for all lives of a client.
+the trying, and says when it is over. So there is one `Farewells` for all lives of a client. A broker is known by its
+gateway, too: the program may call its host otherwise than the roster does.
 
 A program that ends waits until what it leaves is left, for a bounded time; not for what it holds, which stays there.
 """
@@ -25,6 +26,7 @@ from paho.mqtt.properties import Properties
 from mqloom.client.limits import ACKNOWLEDGE_S, CONNECT_S, FORGET_S, LEAVE_S, LINGER_S, TRY_AGAIN_S
 from mqloom.client.vocabulary import Publish
 from mqloom.client.wired import Address
+from mqloom.core.ids import GatewayId
 
 logger: Final = logging.getLogger("mqloom.client")
 
@@ -100,8 +102,13 @@ class Parting(NamedTuple):
 
 class _Farewell(NamedTuple):
     place: tuple[str, int]
+    gateway: GatewayId | None
     thread: threading.Thread
     is_called_off: threading.Event
+
+    def is_at(self, address: Address, gateway: GatewayId | None) -> bool:
+        """Whether this is the broker that is left."""
+        return self.place == (address.host, address.port) or (gateway is not None and self.gateway == gateway)
 
 
 class Farewells:
@@ -111,7 +118,7 @@ class Farewells:
         self._under_way: list[_Farewell] = []
         self._lock = threading.Lock()
 
-    def begin(self, address: Address, identity: Identity, parting: Parting) -> None:
+    def begin(self, address: Address, identity: Identity, parting: Parting, gateway: GatewayId | None = None) -> None:
         """Leave a broker when nothing is held any more, or LINGER_S are over; then it forgets our session, if so."""
         is_called_off = threading.Event()
 
@@ -128,7 +135,7 @@ class Farewells:
         thread = threading.Thread(target=leave, name=THREAD_NAME, daemon=True)
         with self._lock:
             self._under_way = [each for each in self._under_way if each.thread.is_alive()]
-            self._under_way.append(_Farewell((address.host, address.port), thread, is_called_off))
+            self._under_way.append(_Farewell((address.host, address.port), gateway, thread, is_called_off))
             thread.start()
 
     def forget_at_the_end(self, address: Address, identity: Identity, is_gone: Callable[[], bool]) -> None:
@@ -142,10 +149,10 @@ class Farewells:
 
         self.begin(address, identity, Parting(lambda: False, gone, lambda: None))
 
-    def is_busy(self, address: Address) -> bool:
+    def is_busy(self, address: Address, gateway: GatewayId | None = None) -> bool:
         """Whether one of them is still under way at this broker; it ends as soon as it can: we want to go there."""
         with self._lock:
-            found = [each for each in self._under_way if each.place == (address.host, address.port)]
+            found = [each for each in self._under_way if each.is_at(address, gateway)]
         for each in found:
             each.is_called_off.set()
         return any(each.thread.is_alive() for each in found)

@@ -42,6 +42,11 @@ class Happenings:
                 return
             self._waiting.append((leg, event, packet))
 
+    def put_back(self, leg: int, event: StrayReceived, packet: int) -> None:
+        """This was not handled after all: it is the next again."""
+        with self._lock:
+            self._waiting.appendleft((leg, event, packet))
+
     def next(self) -> Entry | None:
         """Return what is to be handled next, if anything is."""
         with self._lock:

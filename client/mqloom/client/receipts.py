@@ -4,6 +4,9 @@ An envelope holds several publications. The broker is told that it has arrived o
 one: when its callback has returned, or, if it acknowledges by itself, when it has. Should the connection be lost
 before, or the callback raise, the broker sends the same envelope again. Then what the application has is not given to
 it once more, what it has not is, and the acknowledgement goes out for the copy that came last.
+
+The copy may come by another connection: in a later life of the client, or back at a broker that it had left. So an
+envelope whose connection is gone is that of the first copy to come: one broker that keeps it is enough.
 """
 
 from collections import deque
@@ -15,6 +18,9 @@ from mqloom.client.vocabulary import Deliver
 
 PACKET_IDS: Final = 65_536
 """Packet ids of MQTT are below; numbers of publications, by which an application acknowledges them, are not."""
+
+EARLIER: Final = -1
+"""In place of a leg: of what has come to an earlier life."""
 
 
 @dataclass(slots=True)
@@ -39,11 +45,12 @@ class Stray(NamedTuple):
 class Receipts:
     """The envelopes that are not done with, by the connection (leg) they came by; brokers' windows bound how many.
 
-    `after` is the last number that an earlier life has given: what that one has given out means nothing here.
+    Numbers begin behind `after`: no two lives of a client give the same.
     """
 
     def __init__(self, after: int = PACKET_IDS) -> None:
         self._open: dict[tuple[int, bytes], Receipt] = {}
+        self._stranded: dict[bytes, Receipt] = {}  # of those, by envelope: their connection is gone
         self._holders: dict[int, tuple[Receipt, Deliver]] = {}
         self._strays: dict[int, Stray] = {}
         self._number = after
@@ -53,21 +60,21 @@ class Receipts:
 
     def arrived(self, leg: int, envelope: bytes, packet: int, deliveries: Iterable[Deliver]) -> Receipt:
         """An envelope has come, or come again; these of it are new."""
-        receipt = self._open.get((leg, envelope))
-        if receipt is None:
-            receipt = self._open[leg, envelope] = Receipt(leg, envelope, packet)
-        receipt.packet = packet
+        receipt = self._open.get((leg, envelope)) or self._stranded.get(envelope) or Receipt(leg, envelope, packet)
+        self._forget(receipt)
+        receipt.leg, receipt.packet = leg, packet
+        self._open[leg, envelope] = receipt
         receipt.left.extend(deliveries)
         return receipt
+
+    def _forget(self, receipt: Receipt) -> None:
+        self._open.pop((receipt.leg, receipt.envelope), None)
+        if self._stranded.get(receipt.envelope) is receipt:
+            del self._stranded[receipt.envelope]
 
     def next_number(self) -> int:
         """Return a number for a publication of QoS 1."""
         self._number += 1
-        return self._number
-
-    @property
-    def last_number(self) -> int:
-        """The number that was given last."""
         return self._number
 
     def hold(self, receipt: Receipt, number: int, delivery: Deliver) -> None:
@@ -102,7 +109,8 @@ class Receipts:
         key = receipt.leg, receipt.envelope
         if receipt.left or receipt.held or self._open.get(key) is not receipt:
             return None
-        return self._open.pop(key)
+        self._forget(receipt)
+        return receipt
 
     def hold_stray(self, stray: Stray) -> int:
         """The application gets this; return by which number it is to be acknowledged."""
@@ -122,6 +130,7 @@ class Receipts:
     def forget(self) -> None:
         """Subscriptions are over: whatever the application has not taken is not for it any more."""
         self._open.clear()
+        self._stranded.clear()
         self._holders.clear()
         self._strays.clear()
 
@@ -130,4 +139,15 @@ class Receipts:
         for receipt in self._open.values():
             if receipt.leg == leg:
                 receipt.packet = 0
+                self._stranded[receipt.envelope] = receipt
         self._strays = {number: each for number, each in self._strays.items() if each.leg != leg}
+
+    def for_next_life(self) -> "Receipts":
+        """Return those of the next life, and have nothing any more: brokers send again what is not done with here."""
+        later = Receipts(self._number)
+        for receipt in self._open.values():
+            receipt.leg, receipt.packet = EARLIER, 0
+            later._open[EARLIER, receipt.envelope] = later._stranded[receipt.envelope] = receipt
+        later._holders.update(self._holders)
+        self.forget()
+        return later

@@ -6,7 +6,8 @@ application are carried out after it, without one. So callbacks are called by th
 and may call anything. Only `leave` gives the core an event from another thread, under the same lock.
 
 A callback that raises stops the loop, as with paho. What it was called with counts as not delivered and not
-acknowledged, and what stood behind it waits for the next turn of a loop.
+acknowledged, and what stood behind it waits for the next turn of a loop. If that came in the background, the next turn
+begins with it: its connection has a thread that nobody has stopped, so that its broker has no reason to send it again.
 """
 
 import logging
@@ -188,10 +189,10 @@ class Shim:
         self._dropped += self._happenings.dropped
         self._up.clear()
         self._wake_at = None
-        self._begin_life(Receipts(self._receipts.last_number))
+        self._begin_life(self._receipts.for_next_life())
 
     def _begin_life(self, receipts: Receipts) -> None:
-        """Have legs that count from 0. Those of the life before keep their queue and receipts, and change nothing."""
+        """Have legs that count from 0. Those of the life before keep their queue, and change nothing."""
         happenings = Happenings()
 
         def happened(leg: int, event: Happening | StrayReceived, packet: int) -> None:  # in that leg's thread
@@ -203,6 +204,7 @@ class Shim:
                 return receipts.holds(leg)
 
         self._happenings, self._receipts = happenings, receipts
+        self._interrupted: Receipt | None = None  # came in the background, and a callback has raised
         self._ways = Ways(self._application, happened, is_held, self._farewells)
 
     def leave(self) -> None:
@@ -223,20 +225,24 @@ class Shim:
                 return
             self._application.forget_orders()
             self._counted += counts_of(core)
-            for effect in handled(core, None, CloseRequested()):
-                leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
-                if isinstance(order, Publish) and leg == self._ways.own:
-                    # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
-                    # closed already, may not get to read that, and publishes our last will.
-                    self._application.publish_ours(replace(order, qos=0))
-                elif isinstance(order, Publish):
-                    self._ways.order(leg, order)
-            self._receipts.forget()
-            self._ways.end()
+            with self._ways.at_rest():  # else a leg may just be neither the application's nor in the background
+                for effect in handled(core, None, CloseRequested()):
+                    self._say_at_the_end(effect)
+                self._receipts.forget()
+                self._ways.end()
             self.table.clear()
             self._begin_at_home()
         finally:
             self._lock.release()
+
+    def _say_at_the_end(self, effect: Effect | TravelEffect) -> None:
+        leg, order = (effect.leg, effect.effect) if isinstance(effect, ForLeg) else (self._ways.own, effect)
+        if isinstance(order, Publish) and leg == self._ways.own:
+            # The DISCONNECT is right behind it: a broker that answers in between, to a connection that is
+            # closed already, may not get to read that, and publishes our last will.
+            self._application.publish_ours(replace(order, qos=0))
+        elif isinstance(order, Publish):
+            self._ways.order(leg, order)
 
     # ---- for paho's loop -----------------------------------------------------------------------------------------
 
@@ -253,23 +259,29 @@ class Shim:
         """Listener: the broker has named another, in place of itself."""
         self._happenings.add(self._ways.own, referred_at(self._application.leg_address, reference))
 
-    def received(self, message: MQTTMessage) -> None:
-        """Listener: a message for us; when this has returned, paho may acknowledge it."""
+    def received(self, message: MQTTMessage) -> bool:
+        """Listener: a message for us; paho may acknowledge it if it is done with, and came by the connection of now."""
         self.turn()
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
-        receipt = self._receive(self._ways.own, event, message.mid if message.qos == 1 else 0)
-        if receipt is not None and self.acknowledges_itself:  # else paho does
+        packet = message.mid if message.qos == 1 else 0
+        receipt = self._receive(self._ways.own, event, packet)
+        if receipt is None:
+            return False
+        if self.acknowledges_itself:  # else paho does
             self._acknowledge(receipt)
+        return receipt.packet == packet
 
     def _receive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
         """Give out what a message holds; return its receipt if it is done with."""
         with self._lock:
             receipt = self._arrive(leg, event, packet)
-        return self._give_out(receipt)
+        return None if receipt is None else self._give_out(receipt)
 
-    def _arrive(self, leg: int, event: MessageReceived, packet: int) -> Receipt:
+    def _arrive(self, leg: int, event: MessageReceived, packet: int) -> Receipt | None:
+        if leg not in self._up:  # we have left: it is for a later life of ours, which gets it again
+            return None
         return self._receipts.arrived(leg, event.payload, packet, self._take(leg, event))
 
     def _give_out(self, receipt: Receipt) -> Receipt | None:
@@ -320,7 +332,10 @@ class Shim:
 
     def _handle_next(self) -> bool:
         """Handle what has happened, if anything has. Between being taken and handled no other life may begin."""
-        receipt = None
+        receipt = self._interrupted
+        if receipt is not None:
+            self._finish(receipt)
+            return True
         with self._lock:
             happening = self._next_event()
             if happening is None:
@@ -337,9 +352,17 @@ class Shim:
             self._hand_over(leg, event.message, packet)
         elif receipt is None:
             self._herald.tell_all()
-        elif (done := self._give_out(receipt)) is not None:
-            self._acknowledge(done)
+        else:
+            self._finish(receipt)
         return True
+
+    def _finish(self, receipt: Receipt) -> None:
+        """Give out what has come in the background, and acknowledge it if it is done with."""
+        self._interrupted = receipt
+        done = self._give_out(receipt)
+        self._interrupted = None
+        if done is not None:
+            self._acknowledge(done)
 
     def _take(self, leg: int | None, event: Event | Happening) -> list[Deliver]:
         """Give the core one event: order what is for the broker, keep what is to be told, return deliveries."""
@@ -352,8 +375,6 @@ class Shim:
             self._receipts.lost(leg)
             if leg == self._ways.own:
                 self._application.forget_orders()
-        if isinstance(event, MessageReceived) and leg not in self._up:
-            return []  # we have left
         if self._core is None:
             self._core = self._new_core()
         deliveries = []
@@ -363,7 +384,7 @@ class Shim:
             else:
                 self._carry_out(effect)
         if isinstance(self._core, Traveller):
-            self._ways.serve_by(self._core.home.number)
+            self._ways.serve_by(self._core.home.number, self._core.home.gateway)
         return deliveries
 
     def _new_core(self) -> Core:
@@ -386,7 +407,7 @@ class Shim:
             case ForLeg():
                 self._ways.order(effect.leg, effect.effect)
             case OpenLeg():
-                self._ways.open(effect.leg, self._address_of(effect.broker))
+                self._ways.open(effect.leg, self._address_of(effect.broker), effect.gateway)
             case CloseLeg():
                 self._ways.close(effect.leg, forget=effect.forget)
             case WakeAt():
@@ -443,11 +464,18 @@ class Shim:
 
     def _hand_over(self, leg: int, message: MQTTMessage, packet: int) -> None:
         """Give out what has come in the background for a subscription of the application's own."""
-        acknowledges_itself = self.acknowledges_itself
+        acknowledges_itself, happenings = self.acknowledges_itself, self._happenings
         if message.qos:
             with self._lock:
                 message.mid = self._receipts.hold_stray(Stray(leg, packet, message.qos))
-        self._application.deliver(message)
+        try:
+            self._application.deliver(message)
+        except BaseException:
+            with self._lock:
+                is_held = self._receipts.release_stray(message.mid) is not None
+            if is_held:
+                happenings.put_back(leg, StrayReceived(message), packet)
+            raise
         if message.qos and not acknowledges_itself:
             self.acknowledge(message.mid)
 

@@ -13,12 +13,13 @@ All of this but the threads of background legs is called by the application's lo
 packets: a connection must not be exchanged while one of its packets is being handled.
 """
 
+import contextlib
 import logging
 import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -31,6 +32,7 @@ from mqloom.client.legs import Forgotten, Referred
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import OURS, Address, Wired
+from mqloom.core.ids import GatewayId
 
 logger: Final = logging.getLogger("mqloom.client")
 
@@ -159,12 +161,13 @@ class Background(Wired):
         """Listener: leave it as an event."""
         self._tell(self.number, referred_at(self.address, reference), 0)
 
-    def received(self, message: MQTTMessage) -> None:
-        """Listener: leave it as an event; it is acknowledged when that was handled."""
+    def received(self, message: MQTTMessage) -> bool:
+        """Listener: leave it as an event; it is acknowledged when that was handled, and not yet."""
         event = MessageReceived(
             topic=message.topic, payload=bytes(message.payload), qos=message.qos, retain=message.retain
         )
         self._tell(self.number, event, self._packet_of(message))
+        return False
 
     def barred(self, topic: str) -> None:
         """Listener: the core will see that nothing comes."""
@@ -231,24 +234,29 @@ class Ways:
         self._left: dict[int, Background] = {}  # closed, but the application may still acknowledge
         self._others: dict[int, Background] = {}
         self._opening: dict[int, Address] = {}
+        self._gateways: dict[int, GatewayId | None] = {}  # whose brokers all these are, as far as that is known
         self._home = 0
         self._closing: bool | None = None  # the application's own leg: None as long as it is needed, then `forget`
         self._take_over_by: float | None = None
         self._hand_over_by: float | None = None
         self._farewells = farewells
-        self._lock = threading.RLock()  # of `settle` and `pause`; whoever has it waits for nothing of the shim's
+        self._lock = threading.RLock()  # of `settle` and `at_rest`; whoever has it waits for nothing of the shim's
         self._is_paused = False
+        self._is_left = False
+        self._is_over = False
 
     def __len__(self) -> int:
         return 1 + len(self._others) + len(self._opening)
 
-    def open(self, number: int, address: Address) -> None:
+    def open(self, number: int, address: Address, gateway: GatewayId | None) -> None:
         """Connect to another broker, as soon as all that was published before is acknowledged."""
+        self._gateways[number] = gateway
         self._opening[number] = address
 
-    def serve_by(self, number: int) -> None:
-        """This leg is the one that counts, from now on."""
+    def serve_by(self, number: int, gateway: GatewayId | None = None) -> None:
+        """This leg is the one that counts, from now on; it is at the broker of that gateway, if this is known."""
         self._home = number
+        self._gateways[number] = gateway
 
     def order(self, number: int, effect: Subscribe | Publish) -> None:
         """Send something by one leg; by one that is not open, nothing."""
@@ -283,37 +291,52 @@ class Ways:
 
         forgotten = partial(self._tell, number, Forgotten(), 0)
         parting = Parting(partial(self._is_held, number), ended, forgotten if forget else None)
-        self._farewells.begin(address, self._application.leg_identity, parting)
+        gateway = self._gateways.pop(number, None)
+        self._farewells.begin(address, self._application.leg_identity, parting, gateway)
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """The application disconnects: begin no exchange of connections any more; in any thread.
+
+        Yields whether none is under way until the end, either. It is waited for, for LEAVE_S at most.
+        """
+        self._is_paused = True
+        is_at_rest = self._lock.acquire(timeout=LEAVE_S)
+        try:
+            yield is_at_rest
+        finally:
+            if is_at_rest:
+                self._lock.release()
 
     def end(self) -> None:
         """The application has had enough: leave all brokers but its own, where nothing is to remember us."""
-        self._is_paused = True
-        for number in [*self._opening, *self._others]:
-            self.close(number, forget=True)
+        self._is_over = True
+        self.pause()
 
     def pause(self) -> None:
         """The application disconnects, and its sessions are kept: leave all brokers, until it is back; in any thread.
 
         Should the loop be busy with connections for longer than LEAVE_S, it leaves those in the background itself.
         """
-        self._is_paused = True
-        if not self._lock.acquire(timeout=LEAVE_S):
-            return
-        try:
-            self._leave_for_now()
-        finally:
-            self._lock.release()
+        self._is_left = True
+        with self.at_rest() as is_at_rest:
+            if is_at_rest:
+                self._leave_all()
 
     def resume(self) -> None:
         """The application is back."""
-        self._is_paused = False
+        self._is_paused = self._is_left = False
 
-    def _leave_for_now(self) -> None:
+    def _leave_all(self) -> None:
+        """Leave all brokers but the application's own: for good, or for now."""
+        if self._is_over:
+            for number in [*self._opening, *self._others]:
+                self.close(number, forget=True)
         for number, other in list(self._others.items()):
             del self._others[number]
             self._opening[number] = other.address
             parting = Parting(lambda: False, other.end, None)
-            self._farewells.begin(other.address, self._application.leg_identity, parting)
+            self._farewells.begin(other.address, self._application.leg_identity, parting, self._gateways.get(number))
 
     def settle(self) -> None:
         """Open what waits, and let the application's own connection be the leg that counts; between two packets."""
@@ -321,13 +344,13 @@ class Ways:
             if not self._is_paused:
                 self._open_all()
                 self._exchange()
-            if self._is_paused:  # meanwhile, by who could not wait for so long
-                self._leave_for_now()
+            if self._is_left:  # meanwhile, by who could not wait for so long
+                self._leave_all()
 
     def _open_all(self) -> None:
         if self._opening and not any(each.has_unacknowledged and each.is_connected() for each in self._connections()):
             for number, address in list(self._opening.items()):
-                if not self._farewells.is_busy(address):
+                if not self._farewells.is_busy(address, self._gateways.get(number)):
                     del self._opening[number]
                     self._begin(number, address)
 
@@ -370,8 +393,11 @@ class Ways:
         """Let the application's own connection go where the leg is that counts."""
         self._take_over_by = self._hand_over_by = None
         before, was_number = self._application.leg_address, self.own
-        other = self._others.pop(self._home)
+        other = self._others[self._home]
         other.end()
+        if self._is_paused:  # the application has disconnected meanwhile: its connection goes nowhere any more
+            return
+        del self._others[self._home]
         words = self._application.last_words()
         half = self._application.take_half()
         self._application.go_to(other.address)

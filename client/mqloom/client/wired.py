@@ -5,7 +5,7 @@ loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `lo
 
     the broker accepted the connection     `connected`, before on_connect is called
     the connection is gone                 `lost`; and if the broker has named another, `referred`
-    a message on one of MQLoom's topics    `received`; paho acknowledges it when that has returned
+    a message on one of MQLoom's topics    `received`; paho acknowledges it then, if that says so
     anything, or nothing for a second      `turn`: whatever is due is done; and between two packets `settle`
 
 What MQLoom sends goes through `order`: effects leave in their order, and behind a Subscribe only when the broker has
@@ -16,7 +16,6 @@ pair of sockets by which its loop is woken. paho's own tests, run with this clas
 """
 
 import contextlib
-import select
 import ssl
 import sys
 import threading
@@ -34,6 +33,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from mqloom.client.gate import Gate
+from mqloom.client.goodbye import say_goodbye, write_out
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -49,11 +49,6 @@ _LEAVING: Final = (_ConnectionState.MQTT_CS_DISCONNECTING, _ConnectionState.MQTT
 _RELEASED: Final = (MessageState.MQTT_MS_WAIT_FOR_PUBCOMP, MessageState.MQTT_MS_RESEND_PUBREL)
 
 _UNSENT: Final = (MessageState.MQTT_MS_QUEUED, MessageState.MQTT_MS_PUBLISH)
-
-DISCONNECT: Final = b"\xe0\0"
-
-GOODBYE_S: Final = 0.5
-"""How long a broker that we leave may take to close the connection; then we close it."""
 
 HOLD: Final = -sys.maxsize
 """So many publications may be in flight while they are held: each waits in paho's queue. paho's own count can be below
@@ -87,8 +82,8 @@ class Listener(Protocol):
         """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
         ...
 
-    def received(self, message: MQTTMessage) -> None:
-        """A message has come on one of MQLoom's topics."""
+    def received(self, message: MQTTMessage) -> bool:
+        """A message has come on one of MQLoom's topics; return whether the broker may be told so."""
         ...
 
     def barred(self, topic: str) -> None:
@@ -122,6 +117,8 @@ class Wired(PahoClient):
         self._barred = False
         self._our_publishes: dict[int, Publish] = {}  # not acknowledged, by packet id
         self._our_subscribes: set[int] = set()
+        self._our_unsubscribes: set[int] = set()
+        self._not_taken = 0  # the packet id of a message that the broker is to send again
         self._is_quiet = False  # the next connection is none that the application is to hear of
         self._is_hurried = False  # there is another broker to try
         self._gate = Gate()  # nobody sends while one connection is exchanged for another
@@ -180,6 +177,12 @@ class Wired(PahoClient):
             self._our_publishes[info.mid] = effect
         return True
 
+    def unsubscribe_unheard(self, topics: list[str], properties: Properties | None) -> None:
+        """Unsubscribe at the one broker, whose answer is not for the application: its call has another packet id."""
+        with self._orders_lock:  # else the answer may be there before it is known for what it is
+            _, mid = super().unsubscribe(topics, properties)
+            self._our_unsubscribes |= set() if mid is None else {mid}
+
     # ---- what paho's loop calls ----------------------------------------------------------------------------------
 
     def _handle_connack(self) -> MQTTErrorCode:
@@ -220,6 +223,7 @@ class Wired(PahoClient):
         was_open = self._sock is not None
         super()._sock_close()
         if was_open and self._listener is not None:
+            self._our_unsubscribes.clear()  # nobody answers them any more
             self._listener.lost()
 
     def _handle_suback(self) -> None:
@@ -240,11 +244,28 @@ class Wired(PahoClient):
             self._listener.barred(topic)
         self._turn()
 
+    def _handle_unsuback(self) -> MQTTErrorCode:
+        if self._listener is not None:
+            mid = _mid_of(self._in_packet["packet"])
+            with self._orders_lock:
+                is_ours = mid in self._our_unsubscribes
+                self._our_unsubscribes.discard(mid)
+            if is_ours:
+                return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._handle_unsuback()
+
     def _handle_on_message(self, message: MQTTMessage) -> None:
         if self._listener is not None and message._topic.startswith(OURS.encode()):
-            self._listener.received(message)
+            is_taken = self._listener.received(message)
+            self._not_taken = 0 if is_taken or self._manual_ack else message.mid
         else:
             super()._handle_on_message(message)
+
+    def _send_puback(self, mid: int) -> MQTTErrorCode:
+        if mid and mid == self._not_taken:
+            self._not_taken = 0
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._send_puback(mid)
 
     def _do_on_publish(self, mid: int, *arguments: Any) -> MQTTErrorCode:
         if self._listener is None or mid not in self._our_publishes:
@@ -329,9 +350,10 @@ class Wired(PahoClient):
 
     def _go_to(self, address: Address) -> None:
         is_open = self._sock is not None
-        if self._sock is not None:
-            super().loop_write()
-            _say_goodbye(self._sock)
+        is_whole = write_out(self)
+        if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
+            if is_whole:
+                say_goodbye(self._sock)
             self._sock_close()
         self._forget_ours()
         self._host, self._port = address.host, address.port
@@ -342,6 +364,7 @@ class Wired(PahoClient):
             if self._own_clean_session is None:
                 self._own_clean_session = self._clean_session
             self._clean_session = False
+        is_open = is_open and self._state not in _LEAVING
         self._is_quiet, self._is_hurried = is_open, True
         if is_open:
             with contextlib.suppress(OSError):  # then the loop tries again
@@ -436,21 +459,6 @@ class Wired(PahoClient):
             handle()
         finally:
             self._in_packet = came
-
-
-def _say_goodbye(sock: Any) -> None:
-    """Send DISCONNECT, and read until the broker has closed, for GOODBYE_S at most.
-
-    A socket that is closed with something unread is reset: the broker may not get to read the DISCONNECT then, and
-    publishes our last will.
-    """
-    deadline = time.monotonic() + GOODBYE_S
-    with contextlib.suppress(OSError):
-        sock.send(DISCONNECT)
-        while (remaining := deadline - time.monotonic()) > 0:
-            readable, _, _ = select.select([sock], [], [], remaining)
-            if readable and not sock.recv(65_536):
-                return
 
 
 def _mid_of(packet: bytes | bytearray) -> int:

@@ -67,7 +67,9 @@ class Town:
         self.brokers: dict[GatewayId, subprocess.Popen[bytes]] = {}
         self._clients: list[paho.Client] = []
 
-    def client(self, at: GatewayId = WEST, will: str = "", **options: Any) -> tuple[Client, "queue.Queue[MQTTMessage]"]:
+    def client(
+        self, at: GatewayId = WEST, will: str = "", host: str = HOST, **options: Any
+    ) -> tuple[Client, "queue.Queue[MQTTMessage]"]:
         """Return a client that is served there, and what comes to it."""
         established = threading.Event()
         came: queue.Queue[MQTTMessage] = queue.Queue()
@@ -76,7 +78,7 @@ class Town:
         client.on_established = lambda *_: established.set()
         if will:
             client.will_set(will)
-        client.connect(HOST, self.ports[at])
+        client.connect(host, self.ports[at])
         client.loop_start()
         client.subscribe("stocks/#", 1)
         assert established.wait(WAIT_S_MAX)
