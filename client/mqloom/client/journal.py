@@ -20,6 +20,8 @@ class Travel(NamedTuple):
 
     journey: Journey
     seen: Seen
+    is_errand: bool = False
+    """Whether an earlier life has left something at this broker, whatever this one wants."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,9 @@ class Journal:
     reads: bool = False
     waits: bool = False
     """Whether nobody has said yet what comes of what was read."""
+    may_stand: bool = False
+    """Whether the gateway may have a record that asks for something: until it has said that the last has ended, for
+    what we write may be lost with the connection."""
     tries_max: int = READ_TRIES
     read_by: float | None = None
     write_at: float = 0.0
@@ -46,6 +51,7 @@ class Journal:
     def write(self, gateway: GatewayId, now: float) -> Publish:
         """Say what is wanted now; nothing at all deletes it."""
         wishes = self.wishes.asked()
+        self.may_stand = self.may_stand or bool(wishes)
         payload = b""
         if wishes or self.journey.leaving_to:  # who leaves is answered, whatever it wants
             payload = record_of(wishes, self.journey, qos=self.qos, lease_s=self.lease_s, token=self.token)
@@ -90,10 +96,13 @@ class Journal:
             self._found = payload
         return False
 
-    def end_reading(self) -> tuple[Journey | None, dict[str, Wish]]:
+    def end_reading(self, *, is_certain: bool) -> tuple[Journey | None, dict[str, Wish]]:
         """Return what an earlier life has left: of its moves, and of what it wanted."""
         self.reads, self.read_by = False, None
-        return journey_in(self._found), wishes_in(self._found)
+        wishes = wishes_in(self._found)
+        if is_certain or wishes:
+            self.may_stand = bool(wishes)
+        return journey_in(self._found), wishes
 
     def leave(self, to: str) -> None:
         """Say from now on that we leave."""

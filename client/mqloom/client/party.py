@@ -87,7 +87,7 @@ class Party:
             gateway=gateway,
             token=self._manner.token,
             lasting=True,
-            travel=Travel(journey, self.seen),
+            travel=Travel(journey, self.seen, is_errand=role is Role.OLD or (role is Role.TARGET and is_first)),
             adopts=is_first and self._manner.adopts,
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)

@@ -85,6 +85,7 @@ class Subscriber(Standing):
             self._record.tries_max = 1
         else:
             self._record.journey, self._record.waits = travel.journey, True
+            self._record.may_stand = travel.is_errand
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
@@ -139,6 +140,7 @@ class Subscriber(Standing):
         if self.state is State.IDLE:
             assert self._lasting
             assert not self._wishes
+            assert not self._record.may_stand
         assert self.counts.keys() == COUNTS.keys()
 
     # ---- what is wanted ------------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ class Subscriber(Standing):
         if not connected.resumed:  # what the session had is over
             self._adopts = False
             self._record.reads = self._record.reads and self._record.waits
-        if self._wishes or (self._adopts and self._record.reads):
+        if self._wishes or self._record.may_stand or (self._adopts and self._record.reads):
             self._find(now)
         else:
             self.state = State.IDLE
@@ -258,7 +260,7 @@ class Subscriber(Standing):
     def _end_reading(self, now: float, *, is_certain: bool = True) -> None:
         if not self._record.reads:
             return
-        journey, wishes = self._record.end_reading()
+        journey, wishes = self._record.end_reading(is_certain=is_certain)
         adopted = self._wishes.adopt(wishes) if self._adopts else {}
         if adopted:
             self._effects.append(Adopted(wishes=adopted))
@@ -268,8 +270,8 @@ class Subscriber(Standing):
             self._begin(now)
 
     def _begin(self, now: float) -> None:
-        """What was there has been read: ask for what is wanted, if anything is."""
-        if self._wishes:
+        """What was there has been read: ask for what is wanted, if anything is; what is not wanted must not stand."""
+        if self._wishes or self._record.may_stand:
             self._ask(now)
         else:  # and what could not be read stays as it is
             self.state = State.IDLE
@@ -288,7 +290,7 @@ class Subscriber(Standing):
 
     def _leave(self, to: str, now: float) -> None:
         self._record.leave(to)
-        if self.state is State.IDLE or not self._wishes:
+        if not (self._wishes or self._record.may_stand):
             self._end(Finished())
         elif self.state in (State.READING, State.ASKING, State.SERVED):
             self._ask(now)
@@ -351,6 +353,7 @@ class Subscriber(Standing):
         if answer.answer == "ended":
             if self._wishes.is_ending(answer.name):
                 self._forget(answer.name)
+                self._record.may_stand = bool(self._wishes)
                 return
             # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
             if self._wishes.obey(answer, WishState.OPEN):
