@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mqloom.client.journey import AT_HOME, Journey, journey_in, pointer_of, probe_of, record_of, wishes_in
-from mqloom.client.limits import LEASE_S, READ_S, READ_TRIES
+from mqloom.client.limits import LEASE_S, READ_HELD_S, READ_HELD_S_MAX, READ_S, READ_TRIES
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.client.wishes import Wishes
 from mqloom.core import layout
@@ -22,6 +22,8 @@ class Travel(NamedTuple):
     seen: Seen
     is_errand: bool = False
     """Whether an earlier life has left something at this broker, whatever this one wants."""
+    is_patient: bool = False
+    """Whether what an earlier life has left is waited for longer, where publications may stand before it."""
 
 
 @dataclass(slots=True)
@@ -41,12 +43,16 @@ class Journal:
     """Whether the gateway may have a record that asks for something: until it has said that the last has ended, for
     what we write may be lost with the connection."""
     tries_max: int = READ_TRIES
+    is_patient: bool = False
+    is_behind: bool = False
+    """Whether publications have come by this connection: what is read may stand behind others, in the same queue."""
     read_by: float | None = None
     write_at: float = 0.0
     """When it is to be written next: at a third of its lease, or sooner."""
     _written_at: float = 0.0
     _found: bytes = b""
     _tries: int = 0
+    _began_at: float = 0.0
 
     def write(self, gateway: GatewayId, now: float) -> Publish:
         """Say what is wanted now; nothing at all deletes it."""
@@ -73,19 +79,27 @@ class Journal:
 
     def begin_reading(self, gateway: GatewayId, now: float) -> list[Subscribe | Publish]:
         """Ask for what an earlier life has left: that comes before our own probe."""
-        self._found, self._tries = b"", 0
+        self._found, self._tries, self._began_at = b"", 0, now
         subscribe = Subscribe(topic=layout.record(gateway, self.client), qos=1)
         return [subscribe, self.probe(gateway, now)]
 
-    @property
-    def may_probe(self) -> bool:
+    def may_probe(self, now: float) -> bool:
         """Whether it is worth asking once more: what stands before it may take long."""
-        return self._tries < self.tries_max
+        is_held = self.is_patient and self.is_behind and now < self._began_at + READ_HELD_S_MAX
+        return self._tries < self.tries_max or is_held
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was just asked for once more than it would be if nothing could stand before it."""
+        return self._tries == self.tries_max + 1
 
     def probe(self, gateway: GatewayId, now: float) -> Publish:
         """Write what comes behind all that is there, and changes nothing."""
         self._tries += 1
-        self.read_by = now + READ_S
+        if self._tries > self.tries_max:
+            self.read_by, self.is_behind = now + READ_HELD_S, False
+        else:
+            self.read_by = now + READ_S
         return Publish(topic=layout.record(gateway, self.client), payload=self._probe(), qos=1, retain=False)
 
     def hear(self, payload: bytes) -> bool:

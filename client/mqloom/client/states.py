@@ -38,7 +38,9 @@ told to leave, when it is served elsewhere.
 
     FINDING          status: alive, the first time         READING   subscribe to the record, too; write a probe there
     READING          our own probe                         the same  JournalRead
-    READING          Woke: no probe after READ_S           the same  write another, READ_TRIES times; then JournalRead
+    READING          Woke: no probe after READ_S           the same  write another, READ_TRIES times; then JournalRead,
+                                                                     but at home, if publications come, not before
+                                                                     READ_HELD_S without any, or READ_HELD_S_MAX
     READING          Proceed                               ASKING    write the record; IDLE if nothing is wanted *
     ASKING, SERVED   Proceed                               the same  write the record
     READING - SERVED LeaveRequested                        LEAVING   write the record with `leaving_to`

@@ -85,7 +85,7 @@ class Subscriber(Standing):
             self._record.tries_max = 1
         else:
             self._record.journey, self._record.waits = travel.journey, True
-            self._record.may_stand = travel.is_errand
+            self._record.may_stand, self._record.is_patient = travel.is_errand, travel.is_patient
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
@@ -146,6 +146,7 @@ class Subscriber(Standing):
     # ---- what is wanted ------------------------------------------------------------------------------------------
 
     def _connect(self, connected: Connected, now: float) -> None:
+        self._record.is_behind = False
         if not connected.resumed and self._wishes.named(WishState.ESTABLISHED):
             self.counts["gaps"] += 1
         if not connected.resumed:  # what the session had is over
@@ -197,6 +198,7 @@ class Subscriber(Standing):
     def _receive(self, message: MessageReceived, now: float) -> None:
         gateway = self.gateway
         if layout.is_out(self._client, message.topic):  # a kept session brings it before we know of a gateway
+            self._record.is_behind = True
             self._effects += self._inbox.envelope(message.payload)
         elif gateway is not None and message.topic == layout.record(gateway, self._client):
             self._receive_record(message.payload, now)
@@ -256,6 +258,15 @@ class Subscriber(Standing):
         """Heed what we have written ourselves, in this life or an earlier one."""
         if self._record.hear(payload) and self.state is State.READING:
             self._end_reading(now)
+
+    def _read_on(self, now: float) -> None:
+        """It has not come: ask once more, or go on without."""
+        if self.gateway is None or not self._record.may_probe(now):
+            self._end_reading(now, is_certain=False)
+            return
+        self._effects.append(self._record.probe(self.gateway, now))
+        if self._record.is_late:
+            self._fail(self._lookout.nothing_read())
 
     def _end_reading(self, now: float, *, is_certain: bool = True) -> None:
         if not self._record.reads:
@@ -386,10 +397,7 @@ class Subscriber(Standing):
         elif self.state is State.FINDING and self._lookout.look_at is not None and now >= self._lookout.look_at:
             self._effects.append(self._lookout.look())
         elif self._record.read_by is not None and now >= self._record.read_by:
-            if self.gateway is not None and self._record.may_probe:
-                self._effects.append(self._record.probe(self.gateway, now))
-            else:
-                self._end_reading(now, is_certain=False)
+            self._read_on(now)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
             self._write(now)
         for name in self._wishes.overdue(now):
