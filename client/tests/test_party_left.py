@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from mqloom.client.journey import Journey, wishes_in
 from mqloom.client.legs import CloseLeg, Forgotten, OpenLeg
 from mqloom.client.limits import ENDED_S, FAILOVER_S, LINGER_S, REACH_S
-from mqloom.client.vocabulary import ConnectionLost, WishRemoved
+from mqloom.client.vocabulary import CloseRequested, Connected, ConnectionLost, WishRemoved
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import Answer
 from mqloom.lab.trip import A, B, C, Trip, found, moving, order, served
@@ -168,3 +168,17 @@ def test_where_an_earlier_life_was_served_and_that_is_away_it_is_left_though_not
     assert trip.roles() == {"A": "HOME", "B": "OLD"}
     trip.arrive(1, found())
     assert going(trip, B) == Journey(incarnation="life 1", leaving_to="A")
+
+
+def test_where_it_goes_it_has_read_what_is_there_though_it_wants_nothing_and_leaves_no_session_when_it_closes() -> None:
+    trip = served()
+    trip.happen(0, ConnectionLost())
+    unsubscribed(trip)
+    trip.wait(FAILOVER_S)
+    trip.happen(1, Connected(resumed=False))
+    assert trip.roles() == {"A": "HOME", "C": "TARGET"}
+    trip.happen(1, ConnectionLost())
+    trip.arrive(1)
+    assert trip.roles() == {"A": "OLD", "C": "HOME"}
+    trip.handle(CloseRequested())
+    assert CloseLeg(leg=1, forget=True) in trip.effects

@@ -20,10 +20,10 @@ class Travel(NamedTuple):
 
     journey: Journey
     seen: Seen
-    is_errand: bool = False
-    """Whether an earlier life has left something at this broker, whatever this one wants."""
-    is_patient: bool = False
-    """Whether what an earlier life has left is waited for longer, where publications may stand before it."""
+    is_home: bool = True
+    """Whether the client begins here. Only here it has a reason to wait long for what an earlier life has left: where
+    it goes there is a time for it, and a broker that it leaves sends less the sooner it does. Anywhere else it reads
+    whatever it wants: where it has a session, or had one, there may be a record."""
 
 
 @dataclass(slots=True)

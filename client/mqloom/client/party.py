@@ -79,9 +79,6 @@ class Party:
         is_first: bool = False,
     ) -> Leg:
         """Have one more leg; the first of a life takes over what an earlier one wanted, if this client does."""
-        is_errand = role is Role.OLD or (role is Role.TARGET and is_first)
-        # Where we are going there is a time for it, and a broker that we leave sends less the sooner we do.
-        is_patient = role is Role.HOME
         core = Subscriber(
             self._client,
             wishes,
@@ -90,7 +87,7 @@ class Party:
             gateway=gateway,
             token=self._manner.token,
             lasting=True,
-            travel=Travel(journey, self.seen, is_errand=is_errand, is_patient=is_patient),
+            travel=Travel(journey, self.seen, is_home=role is Role.HOME),
             adopts=is_first and self._manner.adopts,
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)

@@ -85,7 +85,7 @@ class Subscriber(Standing):
             self._record.tries_max = 1
         else:
             self._record.journey, self._record.waits = travel.journey, True
-            self._record.may_stand, self._record.is_patient = travel.is_errand, travel.is_patient
+            self._record.may_stand, self._record.is_patient = not travel.is_home, travel.is_home
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
