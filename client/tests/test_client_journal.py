@@ -2,7 +2,7 @@
 
 from mqloom.client.journal import NEVER, Journal
 from mqloom.client.journey import Journey, record_of
-from mqloom.client.limits import READ_S
+from mqloom.client.limits import READ_HELD_S, READ_HELD_S_MAX, READ_S
 from mqloom.client.wishes import Wishes
 from mqloom.core import layout
 from mqloom.core.ids import ClientId, GatewayId
@@ -55,7 +55,7 @@ def test_what_was_there_counts_as_it_was_when_our_own_probe_came() -> None:
     assert not reading.hear(b"")
     assert not reading.hear(other)
     assert reading.hear(probe.payload)  # type: ignore[union-attr]
-    journey, wishes = reading.end_reading()
+    journey, wishes = reading.end_reading(is_certain=True)
     assert journey == Journey(incarnation="earlier")
     assert wishes == {"hot": HOT}
     assert not reading.hear(other)  # later it is our own
@@ -69,16 +69,50 @@ def test_a_probe_of_another_life_is_not_ours_and_no_record_either() -> None:
     reading.reads = True
     reading.begin_reading(EDGE, 0.0)
     assert not reading.hear(other.probe(EDGE, 0.0).payload)
-    assert reading.end_reading() == (Journey(incarnation="one"), {})
+    assert reading.end_reading(is_certain=True) == (Journey(incarnation="one"), {})
 
 
 def test_it_is_asked_for_as_often_as_is_said_and_no_more() -> None:
     reading = journal()
     reading.tries_max = 2
     reading.begin_reading(EDGE, 0.0)
-    assert reading.may_probe
-    reading.probe(EDGE, 2.0)
-    assert not reading.may_probe
+    assert reading.may_probe(READ_S)
+    reading.probe(EDGE, READ_S)
+    reading.is_behind = True  # but it is not patient
+    assert not reading.may_probe(2 * READ_S)
+
+
+def test_one_that_is_patient_asks_on_as_long_as_publications_come_and_no_longer_than_is_said() -> None:
+    reading = journal()
+    reading.tries_max, reading.is_patient, reading.is_behind = 1, True, True
+    reading.begin_reading(EDGE, 0.0)
+    assert (reading.read_by, reading.is_late) == (READ_S, False)
+    assert reading.may_probe(READ_S)
+    reading.probe(EDGE, READ_S)
+    assert (reading.read_by, reading.is_late) == (READ_S + READ_HELD_S, True)
+    assert not reading.may_probe(READ_S + READ_HELD_S)  # nothing has come since
+    reading.is_behind = True
+    assert reading.may_probe(READ_HELD_S_MAX - 1.0)
+    assert not reading.may_probe(READ_HELD_S_MAX)
+    reading.probe(EDGE, READ_S + READ_HELD_S)
+    assert not reading.is_late  # that was told
+
+
+def test_a_record_may_stand_from_when_it_was_written_or_read_until_it_is_said_that_it_does_not() -> None:
+    written = journal()
+    written.write(EDGE, 0.0)
+    assert not written.may_stand
+    written.wishes.add("hot", HOT)
+    written.write(EDGE, 1.0)
+    written.wishes.forget("hot")
+    written.write(EDGE, 2.0)  # and that may be lost
+    assert written.may_stand
+    reading = journal()
+    reading.may_stand = True
+    reading.end_reading(is_certain=False)
+    assert reading.may_stand
+    reading.end_reading(is_certain=True)
+    assert not reading.may_stand
 
 
 def test_every_word_shows_the_token_for_admission_asks_for_it() -> None:

@@ -66,7 +66,9 @@ def test_another_broker_is_tried_only_by_one_that_is_at_home_unserved_and_has_re
     party.note_service(9.0)
     assert party.fails_over_at() == float("inf")  # what is there may lead somewhere else
     read(party.home)
-    assert party.fails_over_at() == 5.0 + FAILOVER_S
+    party.note_service(12.0)  # from now on it can be served
+    party.note_service(15.0)
+    assert party.fails_over_at() == 12.0 + FAILOVER_S
     party.brokers = {}  # the roster is over
     assert party.fails_over_at() == float("inf")
     party.brokers = {B: RosterBroker(host="b")}

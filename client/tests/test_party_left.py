@@ -1,14 +1,15 @@
 """Brokers that were left: our record names each until it has forgotten our session, for a later life of ours."""
 
+import pytest
 from msgspec.structs import replace
 
-from mqloom.client.journey import Journey
+from mqloom.client.journey import Journey, wishes_in
 from mqloom.client.legs import CloseLeg, Forgotten, OpenLeg
-from mqloom.client.limits import LINGER_S
-from mqloom.client.vocabulary import ConnectionLost
+from mqloom.client.limits import ENDED_S, FAILOVER_S, LINGER_S, REACH_S
+from mqloom.client.vocabulary import CloseRequested, Connected, ConnectionLost, WishRemoved
 from mqloom.core.ids import GatewayId
 from mqloom.core.records import Answer
-from mqloom.lab.trip import A, B, C, Trip, found, moving, order
+from mqloom.lab.trip import A, B, C, Trip, found, moving, order, served
 
 
 def moved() -> Trip:
@@ -113,3 +114,71 @@ def test_what_is_left_at_a_broker_of_no_roster_stays_named() -> None:
     assert going(trip, A) == Journey(incarnation="life 1", left="D")
     trip.order(order())
     assert going(trip, A) == Journey(incarnation="life 1", moving_to="B", left="D")
+
+
+# ---- and nothing is wanted any more --------------------------------------------------------------------------------
+
+
+def unsubscribed(trip: Trip) -> Trip:
+    """Let the only subscription be removed, and whatever has not answered that by then be late."""
+    trip.handle(WishRemoved(name="w"))
+    trip.wait(ENDED_S)
+    return trip
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_a_broker_that_was_away_is_left_as_any_other_though_nothing_is_wanted_by_then(is_before: bool) -> None:
+    trip = served()
+    trip.happen(0, ConnectionLost())
+    if is_before:
+        unsubscribed(trip)
+    trip.wait(FAILOVER_S)
+    assert trip.roles() == {"A": "HOME", "C": "TARGET"}
+    trip.arrive(1)
+    if not is_before:
+        trip.establish(1)
+        unsubscribed(trip)
+    assert trip.roles() == {"A": "OLD", "C": "HOME"}
+    trip.arrive(0)
+    assert going(trip, A) == Journey(incarnation="life 1", leaving_to="C")
+    assert wishes_in(trip.records[A][-1]) == {}
+    effects = trip.say(0, Answer(answer="ended"))
+    assert going(trip, A) == Journey(incarnation="life 1", moved_to="C")
+    assert CloseLeg(leg=0, forget=True) in effects
+    assert trip.core.counts["given up"] == 0
+
+
+def test_what_an_earlier_life_has_at_a_broker_that_was_away_is_read_and_left_though_nothing_is_wanted_by_then() -> None:
+    trip = Trip(found(moving_to="B"))
+    trip.establish(0)
+    unsubscribed(trip)
+    assert trip.roles() == {"A": "HOME", "B": "OLD"}
+    trip.arrive(1, found(moved_from="A"))
+    assert going(trip, B) == Journey(incarnation="life 1", leaving_to="A")
+    trip.say(1, Answer(answer="ended"))
+    assert going(trip, B) == Journey(incarnation="life 1", moved_to="A")
+    assert trip.roles() == {"A": "HOME"}
+
+
+def test_where_an_earlier_life_was_served_and_that_is_away_it_is_left_though_nothing_is_wanted_by_then() -> None:
+    trip = Trip(found(moved_to="B"))
+    trip.wait(REACH_S)
+    trip.establish(0)
+    unsubscribed(trip)
+    assert trip.roles() == {"A": "HOME", "B": "OLD"}
+    trip.arrive(1, found())
+    assert going(trip, B) == Journey(incarnation="life 1", leaving_to="A")
+
+
+def test_where_it_goes_it_has_read_what_is_there_though_it_wants_nothing_and_leaves_no_session_when_it_closes() -> None:
+    trip = served()
+    trip.happen(0, ConnectionLost())
+    unsubscribed(trip)
+    trip.wait(FAILOVER_S)
+    trip.happen(1, Connected(resumed=False))
+    assert trip.roles() == {"A": "HOME", "C": "TARGET"}
+    trip.happen(1, ConnectionLost())
+    trip.arrive(1)
+    assert trip.roles() == {"A": "OLD", "C": "HOME"}
+    trip.handle(CloseRequested())
+    assert CloseLeg(leg=1, forget=True) in trip.effects

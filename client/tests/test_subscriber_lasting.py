@@ -16,6 +16,7 @@ from mqloom.client.vocabulary import (
     Event,
     Failed,
     Finished,
+    LeaveRequested,
     MessageReceived,
     Publish,
     Subscribe,
@@ -259,6 +260,63 @@ def test_a_wish_removed_while_the_connection_is_lost_is_gone_from_the_next_recor
     served(Connected())
     assert records(served(status())) == [{"all": ALL}]
     assert served(ended())[0] == TOLD_ENDED
+
+
+def unsubscribed_while_away(script: Script) -> Script:
+    """Let the last wish be removed, and its end be overdue, while the connection is lost."""
+    script(ConnectionLost())
+    script(REMOVE_HOT)
+    assert script(Woke(), after=ENDED_S) == [TOLD_ENDED]
+    return script
+
+
+def test_what_was_removed_while_the_connection_was_lost_for_long_does_not_stand_on_the_broker(served: Script) -> None:
+    unsubscribed_while_away(served)
+    assert served(Connected())[0] == Subscribe(topic="mqloom/v1/+/status", qos=1)
+    assert records(served(status())) == [None]
+    assert served.is_in(State.SERVED)
+
+
+def test_a_deletion_that_nobody_has_answered_is_written_again_with_the_next_connection(served: Script) -> None:
+    unsubscribed_while_away(served)
+    for event in (Connected(), status(), ConnectionLost(), Connected()):
+        served(event)
+    assert records(served(status())) == [None]
+
+
+def test_one_whose_last_wish_has_ended_has_nothing_to_say_with_the_next_connection(served: Script) -> None:
+    served(REMOVE_HOT)
+    served(ended())
+    served(ConnectionLost())
+    assert served(Connected()) == []
+    assert served.is_in(State.IDLE)
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_one_that_is_to_leave_does_so_though_it_wants_nothing_any_more(served: Script, resumed: bool) -> None:
+    served(ConnectionLost())
+    served(LeaveRequested(to="EDGE2"))
+    served(REMOVE_HOT)
+    served(Woke(), after=ENDED_S)
+    served(Connected(resumed=resumed))
+    assert records(served(status())) == [{}]
+    assert served.is_in(State.LEAVING)
+    effects = served(answered(Answer(answer="ended")))
+    assert records(effects) == [{}]
+    assert effects[-1] == Finished()
+
+
+def test_one_that_wants_nothing_any_more_leaves_when_its_broker_is_back(served: Script) -> None:
+    unsubscribed_while_away(served)
+    assert served(LeaveRequested(to="EDGE2")) == []
+    served(Connected())
+    assert records(served(status())) == [{}]
+    assert served(answered(Answer(answer="ended")))[-1] == Finished()
+
+
+def test_one_that_never_asked_for_anything_leaves_at_once(script: Script) -> None:
+    script(Connected())
+    assert script(LeaveRequested(to="EDGE2")) == [Finished()]
 
 
 @pytest.mark.parametrize(("resumed", "gaps"), [(True, 0), (False, 1)])

@@ -423,6 +423,27 @@ def test_one_that_is_gone_is_not_tried_again_by_a_drain(desk: Desk) -> None:
     assert orders(desk.wait(DRAIN_REST_S)) == {}
 
 
+def test_one_that_says_nothing_to_an_operator_is_drained_after_all(desk: Desk) -> None:
+    desk.write(ANN)
+    desk.ask("migrate", ANN, to=(NORTH,))
+    assert orders(desk.ask("drain")) == {}  # it is on its way for somebody else
+    desk.wait(DRAIN_REST_S)
+    effects = desk.wait(MIGRATION_S + MIGRATION_GRACE_S)
+    assert [order.to for order in orders(effects).values()] == [EAST]
+    assert told(effects)[-1].answer == "migrating"
+
+
+def test_one_that_is_moved_for_an_operator_is_drained_by_that(desk: Desk) -> None:
+    desk.write(ANN)
+    (order,) = orders(desk.ask("migrate", ANN, to=(NORTH,))).values()
+    waiting = told(desk.ask("drain"))[-1]
+    assert (waiting.answer, waiting.waiting, waiting.under_way) == ("migrating", 1, 0)
+    desk.now = 1.0
+    done = told(desk.write(ANN, subscriptions={}, moved_to=order.to))[-1]
+    assert (done.answer, done.waiting, done.left) == ("done", 0, 0)
+    assert orders(desk.wait(DRAIN_REST_S)) == {}
+
+
 def test_an_undrained_broker_orders_nobody_else(desk: Desk) -> None:
     clients = crowd(desk, 3)
     (order,) = orders(desk.ask("drain", at_once=1)).values()

@@ -1,6 +1,7 @@
 """Clients that are moved between brokers: every fault at every step of a move, and all that is promised holds."""
 
 import pytest
+from msgspec import structs
 
 from mqloom.lab.plan import FaultPlan, MigrationPlan, Plan, PublicationPlan, SubscriberPlan
 from mqloom.lab.storm import run_plan
@@ -111,6 +112,22 @@ def test_whatever_fails_at_whichever_step_the_promise_holds_and_one_session_is_l
     [left] = sessions(world)
     assert traveller(world).core.home.gateway == left
     assert len(traveller(world).core.legs) == 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("away", [OLD, NEW])
+def test_one_that_wants_nothing_any_more_while_a_broker_is_away_leaves_nothing_behind(
+    step: str, away: str, times: dict[str, float]
+) -> None:
+    at = times[step] + 0.000_1
+    faults = (
+        FaultPlan(kind="broker-restart", at=at, lasts_s=40.0, target=(away,)),
+        FaultPlan(kind="client-wants-nothing", at=at + 1.0, lasts_s=0.0, target=("client",)),
+    )
+    report, world = run_plan(structs.replace(plan(*faults), everybody_leaves=True))
+    assert report.findings == []
+    assert traveller(world).is_over
+    assert sessions(world) == []
 
 
 def test_to_a_broker_that_is_not_there_it_does_not_go() -> None:

@@ -12,7 +12,14 @@ READ_S: Final = 2.0
 """How long the record of an earlier life is waited for; then it is asked for again."""
 
 READ_TRIES: Final = 5
-"""How often it is asked for; then there is none, as far as we can tell."""
+"""How often it is asked for; then there is none, as far as we can tell, if no publications may stand before it."""
+
+READ_HELD_S: Final = 60.0
+"""How long it is waited for then where publications have come: an application may hold so many that nothing else comes.
+If one more has come by then, it is asked for again."""
+
+READ_HELD_S_MAX: Final = 600.0
+"""How long that goes on; then there is none, as far as we can tell."""
 
 LOOK_S: Final = 1.0
 """How long a gateway's status may take to come by itself; then we look who the gateway here is, and ask for its own."""

@@ -62,6 +62,11 @@ class Lookout:
         problem = f"no gateway answers at this broker: nothing alive on {self.topic} within {FIND_S:g} s"
         return f"{problem}; is `mqloom gateway` running beside it, and may we read that topic?"
 
+    def nothing_read(self) -> str:
+        """Return what is waited for when what an earlier life has left may stand behind publications."""
+        waits = "it may wait behind publications that are not acknowledged, and is waited for"
+        return f"what an earlier life of this client has left at {self.gateway} has not come yet; {waits}"
+
     def nobody_answers(self, client: ClientId) -> str:
         """Return what is wrong when the gateway that is found does not answer a record."""
         assert self.gateway is not None

@@ -87,7 +87,7 @@ class Party:
             gateway=gateway,
             token=self._manner.token,
             lasting=True,
-            travel=Travel(journey, self.seen),
+            travel=Travel(journey, self.seen, is_home=role is Role.HOME),
             adopts=is_first and self._manner.adopts,
         )
         leg = Leg(next(self._numbers), core, role, gateway, end_by=end_by)
@@ -155,15 +155,18 @@ class Party:
         return [each for each in sorted(self.brokers) if self.knows(each)]
 
     def note_service(self, now: float) -> None:
-        """See since when nobody serves us."""
+        """See since when nobody serves us: whoever is to do so can do it only when we have read."""
         home = self.home
         is_served = home.core.state in (State.SERVED, State.IDLE) or home.core.is_answered
-        home.unserved_since = None if is_served else home.unserved_since if home.unserved_since is not None else now
+        if is_served or not home.core.has_read:
+            home.unserved_since = None
+        elif home.unserved_since is None:
+            home.unserved_since = now
 
     def fails_over_at(self) -> float:
         """Return when another broker is to be tried; only one that knows where it is, and what is there, goes."""
         home = self.home
-        if home.role is not Role.HOME or home.unserved_since is None or not home.core.has_read:
+        if home.role is not Role.HOME or home.unserved_since is None:
             return NEVER
         is_moving = self.in_role(Role.TARGET) is not None
         return NEVER if is_moving or not self.others() else home.unserved_since + FAILOVER_S

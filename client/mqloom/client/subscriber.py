@@ -85,6 +85,7 @@ class Subscriber(Standing):
             self._record.tries_max = 1
         else:
             self._record.journey, self._record.waits = travel.journey, True
+            self._record.may_stand, self._record.is_patient = not travel.is_home, travel.is_home
         self._give_up_at: float | None = None
         self._wake_at: float | None = None
         self._effects: list[Effect] = []
@@ -139,17 +140,19 @@ class Subscriber(Standing):
         if self.state is State.IDLE:
             assert self._lasting
             assert not self._wishes
+            assert not self._record.may_stand
         assert self.counts.keys() == COUNTS.keys()
 
     # ---- what is wanted ------------------------------------------------------------------------------------------
 
     def _connect(self, connected: Connected, now: float) -> None:
+        self._record.is_behind = False
         if not connected.resumed and self._wishes.named(WishState.ESTABLISHED):
             self.counts["gaps"] += 1
         if not connected.resumed:  # what the session had is over
             self._adopts = False
             self._record.reads = self._record.reads and self._record.waits
-        if self._wishes or (self._adopts and self._record.reads):
+        if self._wishes or self._record.may_stand or (self._adopts and self._record.reads):
             self._find(now)
         else:
             self.state = State.IDLE
@@ -195,6 +198,7 @@ class Subscriber(Standing):
     def _receive(self, message: MessageReceived, now: float) -> None:
         gateway = self.gateway
         if layout.is_out(self._client, message.topic):  # a kept session brings it before we know of a gateway
+            self._record.is_behind = True
             self._effects += self._inbox.envelope(message.payload)
         elif gateway is not None and message.topic == layout.record(gateway, self._client):
             self._receive_record(message.payload, now)
@@ -255,10 +259,19 @@ class Subscriber(Standing):
         if self._record.hear(payload) and self.state is State.READING:
             self._end_reading(now)
 
+    def _read_on(self, now: float) -> None:
+        """It has not come: ask once more, or go on without."""
+        if self.gateway is None or not self._record.may_probe(now):
+            self._end_reading(now, is_certain=False)
+            return
+        self._effects.append(self._record.probe(self.gateway, now))
+        if self._record.is_late:
+            self._fail(self._lookout.nothing_read())
+
     def _end_reading(self, now: float, *, is_certain: bool = True) -> None:
         if not self._record.reads:
             return
-        journey, wishes = self._record.end_reading()
+        journey, wishes = self._record.end_reading(is_certain=is_certain)
         adopted = self._wishes.adopt(wishes) if self._adopts else {}
         if adopted:
             self._effects.append(Adopted(wishes=adopted))
@@ -268,8 +281,8 @@ class Subscriber(Standing):
             self._begin(now)
 
     def _begin(self, now: float) -> None:
-        """What was there has been read: ask for what is wanted, if anything is."""
-        if self._wishes:
+        """What was there has been read: ask for what is wanted, if anything is; what is not wanted must not stand."""
+        if self._wishes or self._record.may_stand:
             self._ask(now)
         else:  # and what could not be read stays as it is
             self.state = State.IDLE
@@ -288,7 +301,7 @@ class Subscriber(Standing):
 
     def _leave(self, to: str, now: float) -> None:
         self._record.leave(to)
-        if self.state is State.IDLE or not self._wishes:
+        if not (self._wishes or self._record.may_stand):
             self._end(Finished())
         elif self.state in (State.READING, State.ASKING, State.SERVED):
             self._ask(now)
@@ -351,6 +364,7 @@ class Subscriber(Standing):
         if answer.answer == "ended":
             if self._wishes.is_ending(answer.name):
                 self._forget(answer.name)
+                self._record.may_stand = bool(self._wishes)
                 return
             # Its lease ran out, or it is about an earlier subscription of this name: asking again is right for both.
             if self._wishes.obey(answer, WishState.OPEN):
@@ -383,10 +397,7 @@ class Subscriber(Standing):
         elif self.state is State.FINDING and self._lookout.look_at is not None and now >= self._lookout.look_at:
             self._effects.append(self._lookout.look())
         elif self._record.read_by is not None and now >= self._record.read_by:
-            if self.gateway is not None and self._record.may_probe:
-                self._effects.append(self._record.probe(self.gateway, now))
-            else:
-                self._end_reading(now, is_certain=False)
+            self._read_on(now)
         elif self.state in (State.ASKING, State.SERVED, State.LEAVING) and now >= self._record.write_at:
             self._write(now)
         for name in self._wishes.overdue(now):

@@ -4,7 +4,7 @@ A job orders at most `at_once` clients before the first of them is done, and `ra
 its time is over counts as silent; but if it is served elsewhere by then, and only waits for what is under way to it
 here, it is given as long as the gateway itself waits for that. A standing job, a drain, tries again with those that
 stayed, DRAIN_TRIES_MAX times in all with DRAIN_REST_S between, and never ends by itself: whoever comes later is ordered
-too, before the others.
+too, before the others; and who is on the way for another job is looked at again after such a rest.
 """
 
 import math
@@ -77,7 +77,7 @@ class Job:
     under_way: dict[ClientId, Journey] = field(default_factory=dict)
     newcomers: dict[ClientId, None] = field(default_factory=dict)
     resting: dict[ClientId, float] = field(default_factory=dict)
-    """Until when those that stayed are left alone."""
+    """Until when those that stayed, or are on their way for another job, are left alone."""
     watchers: dict[ClientId, int] = field(default_factory=dict)
     """Who is told, each by the number of its request."""
     moved: int = 0
@@ -152,6 +152,11 @@ class Job:
         self._tries[client] = self._tries.get(client, 0) + 1
         self._has_news = True
 
+    def rest(self, client: ClientId, now: float) -> None:
+        """Leave a client alone for a while; then it waits again."""
+        self.resting[client] = now + DRAIN_REST_S
+        self._has_news = True
+
     def news(self) -> None:
         """Something is to be told."""
         self._has_news = True
@@ -177,7 +182,7 @@ class Job:
             self._tries.pop(client, None)
             return False
         if self.is_standing and is_tried and self._tries.get(client, 0) < DRAIN_TRIES_MAX:
-            self.resting[client] = now + DRAIN_REST_S
+            self.rest(client, now)
             return True
         self.stayed += 1
         if len(self.problems) < MIGRATION_PROBLEMS_MAX:

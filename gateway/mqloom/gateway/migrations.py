@@ -357,7 +357,7 @@ class Migrations:
             self._end(job, client, NO_KEY if parts is None else "it is gone", "gone", now)
             return
         if self._journey_of(client) is not None and job.is_standing:
-            job.news()  # it is on its way for somebody else
+            job.rest(client, now)  # it is on its way for somebody else, and may stay here all the same
             return
         if self._journey_of(client) is not None or traveller.is_moving:
             self._end(job, client, MOVING, "moving", now)

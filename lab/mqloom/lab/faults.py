@@ -125,6 +125,13 @@ def _kill(world: World, fault: FaultPlan, randomness: random.Random) -> Callable
     return subscriber.start_again
 
 
+def _want_nothing(world: World, fault: FaultPlan, randomness: random.Random) -> Callable[[], None]:
+    subscriber = world.subscribers[fault.target[0]]
+    if isinstance(subscriber, TravellerModel):
+        subscriber.want_nothing()
+    return _nothing
+
+
 KINDS: Final[dict[str, Kind]] = {
     "gateway-crash": Kind("a gateway ends and starts anew", "gateway", 6, 20.0, _crash_gateway),
     "link-cut": Kind("two gateways reach neither the other's broker", "link", 6, 20.0, _cut_link),
@@ -139,6 +146,7 @@ KINDS: Final[dict[str, Kind]] = {
     "client-vanishes": Kind("a subscriber is away for a while", "subscriber", 3, 30.0, _vanish),
     "publisher-cut": Kind("a publisher does not reach its broker", "publisher", 2, 10.0, _cut_from_broker),
     "client-killed": Kind("a subscriber that travels ends and starts anew", "traveller", 0, 20.0, _kill),
+    "client-wants-nothing": Kind("a subscriber that travels unsubscribes for good", "traveller", 0, 0.0, _want_nothing),
 }
 """Every kind of fault."""
 

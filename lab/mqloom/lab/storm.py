@@ -207,14 +207,34 @@ def _with_travellers(plan: Plan, moments: Sequence[float], agents: bool) -> Plan
             lasts_s = round(randomness.choice((0.1, 3.0, 20.0)) * randomness.random(), 3)
             target = (migration.subscriber,)
             kept.append(FaultPlan(kind="client-killed", at=killed_at, lasts_s=lasts_s, target=target))
+    unsubscribing = _unsubscribing(plan, [each for each in subscribers if each.travels], moments)
+    if unsubscribing:  # who goes elsewhere while its broker is away, and is killed, is known to nobody there
+        kept = [*(each for each in kept if each.kind != "client-killed"), *unsubscribing]
     return _with_agents(
         structs.replace(
             plan,
             subscribers=subscribers,
             faults=tuple(sorted(kept, key=lambda fault: (fault.at, fault.kind, fault.target))),
             migrations=tuple(sorted(migrations, key=lambda each: each.at)),
+            everybody_leaves=plan.everybody_leaves or bool(unsubscribing),
         ),
         agents,
+    )
+
+
+def _unsubscribing(plan: Plan, travellers: Sequence[SubscriberPlan], moments: Sequence[float]) -> tuple[FaultPlan, ...]:
+    """Return, in a third of such runs with faults, a broker that is away, and a client that unsubscribes for good."""
+    randomness = random.Random(f"{plan.seed} unsubscribing")  # noqa: S311 - as above
+    if not travellers or not plan.faults or randomness.random() >= 1 / 3:
+        return ()
+    client = randomness.choice(travellers)
+    away = randomness.choice((client.gateway, randomness.choice(plan.gateways)))
+    at = max(START_S + 1, randomness.choice(moments) + randomness.uniform(-0.5, 0.5))
+    lasts_s = randomness.choice((5.0, 60.0, 60.0)) * randomness.random()
+    then = at + lasts_s * randomness.choice((0.1, 1.0)) * randomness.random()
+    return (
+        FaultPlan(kind="broker-restart", at=round(at, 3), lasts_s=round(lasts_s, 3), target=(away,)),
+        FaultPlan(kind="client-wants-nothing", at=round(then, 3), lasts_s=0.0, target=(client.name,)),
     )
 
 

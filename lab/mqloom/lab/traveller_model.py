@@ -23,7 +23,6 @@ from mqloom.client.legs import (
     TravelEvent,
 )
 from mqloom.client.party import Manner as Asking
-from mqloom.client.states import State
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import (
     CloseRequested,
@@ -35,6 +34,7 @@ from mqloom.client.vocabulary import (
     Publish,
     Subscribe,
     WakeAt,
+    WishRemoved,
     Woke,
 )
 from mqloom.core import layout
@@ -141,7 +141,7 @@ class TravellerModel:
                 found.append("is not running")
             if len(self.core.legs) != 1:
                 found.append(f"has legs {[(leg.gateway, leg.role.name) for leg in self.core.legs.values()]}")
-            elif self.core.home.core.state is not State.SERVED:
+            elif not self.core.home.core.is_served(partly=True):
                 found.append(f"is {self.core.home.core.state.name} at {self.core.home.gateway}")
         if self.pending:
             found.append(f"has {self.pending} messages without PUBACK")
@@ -160,18 +160,37 @@ class TravellerModel:
     def close(self) -> None:
         """The user has had enough; what an earlier life has written is deleted only by one that is served."""
         self._is_closing = True
-        is_served = self._is_running and len(self.core.legs) == 1 and self.core.home.core.state is State.SERVED
+        is_served = self._is_running and len(self.core.legs) == 1 and self.core.home.core.is_served(partly=True)
         if not is_served or self._has_asked:
             return
         self._has_asked = True
+        self._withdraw()
+        self._happen(CloseRequested())
+
+    def want_nothing(self) -> None:
+        """The user unsubscribes from everything, and goes on; not in a life that has not read what the one before left.
+
+        That would be one that wants nothing from the first, and has no reason to look where else it has a session.
+        """
+        if self.is_over or self._is_closing or not self._is_running or not self.core.home.core.has_read:
+            return
+        self._tell(self.name, "unsubscribes from everything")
+        self._withdraw()
+        names, self._wishes = list(self._wishes), {}
+        for name in names:
+            self._happen(WishRemoved(name=name))
+
+    def _withdraw(self) -> None:
         if self.life.withdrawn_at is None:
             self.life.withdrawn_at = self._clock.now
             self.life.under_way = self._look.under_way()
-        self._happen(CloseRequested())
 
     def kill(self, broker_notice_s: float) -> None:
-        """Die without a word, with all that was not kept; `start` begins the next life."""
-        if self.is_over or not self._is_running:
+        """Die without a word, with all that was not kept; `start` begins the next life.
+
+        One that wants nothing lives on: the next life would have no reason to look what this one has left.
+        """
+        if self.is_over or not self._is_running or not self._wishes:
             return
         self._tell(self.name, "is killed")
         for endpoint in [*(line.endpoint for line in self._lines.values()), *self._leaving]:
@@ -291,7 +310,7 @@ class TravellerModel:
         self._tell(self.name, f"is answered {answer.answer} {answer.name} by {line.gateway}")
         if answer.answer == "established" and not answer.partly:
             self.life.established.setdefault(answer.name, []).append(self._clock.now)
-        elif answer.answer == "ended" and self._is_closing:
+        elif answer.answer == "ended" and self.life.withdrawn_at is not None:
             self.life.ended.setdefault(answer.name, self._clock.now)
 
     # ---- outward -------------------------------------------------------------------------------------------------
