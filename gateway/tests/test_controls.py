@@ -148,7 +148,7 @@ def test_an_agent_ends_with_a_last_word_before_another_takes_its_place() -> None
     assert new.happened == [(AgentWoke(), 1.0)]
     assert ended == ["pie"]  # what it had asked for is not answered
     assert room.controls.deadline is None
-    assert list(room.controls.agents) == [new]
+    assert room.controls.agents() == {"pie": new}
     assert room.told() == each("ABC", [Control(US, 1, 1, 0, "pie", b"farewell")])
     assert not room.controls.wants.wheres_of("pie", US)  # the new one has not said yet what it wants
     room.controls.receive(control(), A, 2.0)
@@ -162,7 +162,7 @@ def test_an_agent_may_come_and_go_while_the_gateway_runs() -> None:
     room.controls.replace("pie", pie, 1.0)
     room.controls.replace("pie", None, 2.0)
     assert pie.happened == [(AgentWoke(), 1.0), (AgentEnded(), 2.0)]
-    assert not room.controls.names
+    assert not room.controls.agents()
 
 
 def test_before_the_start_nobody_has_a_last_word() -> None:

@@ -45,7 +45,7 @@ def loads_of(work: Capacity, intake: Capacity | None = None) -> list[Load]:
 
     def build(*arguments: object) -> object:
         node = build_node(*arguments)  # type: ignore[arg-type]
-        node._agency.controls._agents[agent.name] = agent
+        node.agency.controls.replace(agent.name, agent, 0.0)
         return node
 
     world = World(plan, Options(build=build, gateway_intake=intake))  # type: ignore[arg-type]

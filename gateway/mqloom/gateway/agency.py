@@ -44,7 +44,7 @@ class Agency:
             parts.gateway, parts.epoch, parts.agents, overlay, urgent, journal, outbox, self._errands.take
         )
         self.controls.on_failure = self._errands.failed
-        self._errands.agents = self.controls.names
+        self._errands.agents = self.controls.agents
 
     def start(self, now: float) -> None:
         """Let every agent begin."""

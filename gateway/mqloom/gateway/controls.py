@@ -4,7 +4,7 @@ Those with a subject go only where somebody wants them, which `control_wants` kn
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -55,8 +55,6 @@ class Controls:
         self._gateway = gateway
         self._epoch = epoch
         self._agents = {agent.name: agent for agent in agents}
-        self.agents = self._agents.values()
-        self.names = self._agents.keys()
         self._overlay = overlay
         self._outbox = outbox
         self._journal = journal
@@ -68,6 +66,10 @@ class Controls:
         self._number = 0
         self._wake_at: dict[str, float] = {}
         self._has_begun = False
+
+    def agents(self) -> Mapping[str, Agent]:
+        """Return those that there are, by name."""
+        return self._agents
 
     def start(self, now: float, view: AgentView | None = None) -> None:
         """Let every agent begin; those that look into their gateway are given the view of it before."""

@@ -5,7 +5,7 @@ takes too long by its problem, a move by who has moved and why the others have n
 what it had asked for is not answered. Answers go to agents between two events, never while they are being asked.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from mqloom.core import layout
@@ -51,8 +51,8 @@ class Errands:
         journal: Journal,
     ) -> None:
         self._gateway = gateway
-        self.agents: Collection[str] = ()
-        """The names of those that there are."""
+        self.agents: Callable[[], Collection[str]] = tuple
+        """Tells the names of those that there are."""
         self._profiling = profiling
         self._migrations = migrations
         self._journal = journal
@@ -123,8 +123,8 @@ class Errands:
         except RecordError as error:
             self._refuse(operator, 0, "malformed", error.problem)
             return
-        if question.agent not in self.agents:
-            here = ", ".join(sorted(self.agents)) or "none"
+        if question.agent not in self.agents():
+            here = ", ".join(sorted(self.agents())) or "none"
             problem = f"there is no agent {question.agent!r} at {self._gateway} (there is {here}): is its plugin on?"
             self._refuse(operator, question.number, "agent", problem)
             return

@@ -118,7 +118,7 @@ class Node:
         """What is counted for telemetry, if anybody wants it."""
         gateway, epoch, pace = parts.gateway, parts.epoch, parts.pace
         self._migrations = Migrations(gateway, epoch, parts.orders, self._subscribers, self._journal, pace)
-        self._agency = Agency(
+        self.agency = Agency(
             parts,
             neighbours=lambda: tuple(self._links),
             overlay=self._overlay,
@@ -130,8 +130,7 @@ class Node:
             profiling=self._traffic.profiling,
             journal=self._journal,
         )
-        self._controls = self._agency.controls
-        self.agents = self._controls.agents
+        self._controls = self.agency.controls
         self._weaver = Weaver(
             overlay=self._overlay,
             peers=self._peers,
@@ -212,7 +211,7 @@ class Node:
             case Started():
                 self._start(now)
             case RanBeside() | LoadMeasured():
-                self._agency.handle(event, now)
+                self.agency.handle(event, now)
             case Reconfigured():
                 self._reconfigure(event, now)
             case BrokerKnown():
@@ -235,12 +234,12 @@ class Node:
         self._say_synced()
         self._clients.tend()
         self._migrations.tend(now)
-        self._agency.tend(now)
+        self.agency.tend(now)
 
     def _reconfigure(self, event: Reconfigured, now: float) -> None:
         self._rosters.change(event.orders)
         self._migrations.change(event.orders)
-        self._agency.reconfigured(event.agents, now)
+        self.agency.reconfigured(event.agents, now)
         if event.network is not None:
             self._link_changes.change(event.network)
         self._parts = reconfigure(event, self._parts, self._contents, self._clients, self._plain, now)
@@ -352,7 +351,7 @@ class Node:
             self._journal.refuse("questions_refused", "rate", "more than can be answered")
             return
         if is_for_agent(data):
-            self._agency.asked(client, data)
+            self.agency.asked(client, data)
             return
         links, data_topics = tuple(self._links), self._parts.data
         answering = Answering(
@@ -366,7 +365,7 @@ class Node:
         self._hold_until = now + LINK_GRACE_S
         self._clients.start(self._parts.standing)
         self._plain.start(self._parts.federate, now)
-        self._agency.start(now)
+        self.agency.start(now)
         self._weaver.hand(OverlayStarted(), now)
 
     def _wake(self, now: float) -> None:
@@ -384,7 +383,7 @@ class Node:
     def _finish(self, now: float) -> list[Effect]:
         """Turn what was gathered into effects: local publishes, frames, the next waking, log lines."""
         effects, self._effects = [*self._effects, *self._moves.drain()], []
-        effects += [*self._migrations.drain(), *self._orders.drain(), *self._agency.drain()]
+        effects += [*self._migrations.drain(), *self._orders.drain(), *self.agency.drain()]
         answers, self._reception.answers = self._reception.answers, []
         effects += answers
         for neighbour, waves in self._waves.drain().items():
@@ -418,7 +417,7 @@ class Node:
             self._freezes.deadline,
             self._moves.deadline,
             self._link_changes.deadline,
-            self._agency.deadline,
+            self.agency.deadline,
             self._subscribers.deadline,
             self._clients.deadline,
             self._rosters.deadline,

@@ -120,7 +120,7 @@ class Overload(Trading):
         return {
             gateway: agent
             for gateway, driver in self.gateways.items()
-            for agent in driver.node.agents
+            for agent in driver.node.agency.controls.agents().values()
             if isinstance(agent, Balancer)
         }
 

@@ -169,7 +169,7 @@ class TelemetryDriver:
 
     def _of_agents(self, at: float) -> list[Record]:
         records: list[Record] = []
-        for agent in self._node.agents:
+        for agent in self._node.agency.controls.agents().values():
             if not isinstance(agent, TellingAgent):
                 continue
             try:
