@@ -8,7 +8,7 @@ import msgspec
 from mqloom.agents import (
     decisions,
     detector,
-    edge,
+    fruitless,
     giving,
     head,
     lasting,
@@ -63,8 +63,10 @@ def test_the_bounds_of_sessions_are_the_ones_documented() -> None:
     assert f"at most {giving.MOVE_S_MAX / 60:g} minutes" in WORDS
     parts = f"in at most {mediation.PARTS_MAX} parts of {mediation.PART_BYTES_MAX // 1024} KiB"
     assert f"at most {mediation.COVERING_MAX:,} subscriptions are told, {parts}" in WORDS
-    fruitless_s = edge.FRUITLESS_DETECTIONS * settings.local_detect_max_s
-    assert f"for {edge.FRUITLESS_DETECTIONS} detections ({fruitless_s:g} s)" in WORDS
+    fruitless_s = fruitless.FRUITLESS_DETECTIONS * settings.local_detect_max_s
+    assert f"for {fruitless.FRUITLESS_DETECTIONS} detections ({fruitless_s:g} s)" in WORDS
+    overloaded_s = fruitless.OVERLOADED_DETECTIONS * settings.local_detect_max_s
+    assert f"after one detection ({overloaded_s:g} s)" in WORDS
     assert f"every {head.HEAR_S:g} seconds for the next {head.HEAR_LEASE_S:g}" in WORDS
     session_s = head.SESSION_DETECTIONS * settings.local_detect_max_s
     assert f"after {head.SESSION_DETECTIONS} detections of edges ({session_s:g} s)" in WORDS

@@ -76,6 +76,11 @@ class Decision:
         self.choice = choice.reason
         self.predicted, self.predicted_partner = choice.local, choice.remote
 
+    @property
+    def has_chosen_nobody(self) -> bool:
+        """Whether an offload plugin has found nobody worth moving, all being known."""
+        return self.predicted is not None and not self.chosen
+
     def stay(self, stayed: Mapping[ClientId, str]) -> None:
         """These have not moved, and why."""
         self.stayed, self.stayed_why = len(stayed), dict(islice(stayed.items(), SHOWN_MAX))
