@@ -224,6 +224,17 @@ def test_what_was_measured_before_clients_moved_decides_nothing_after_it() -> No
     assert ours.is_due(120.0)
 
 
+def test_what_was_measured_before_a_session_that_moved_nobody_still_counts_after_it() -> None:
+    ours = detector()
+    ours.sampled(replace(HALF, output_ratio=0.9), 10.0)
+    ours.began(12.0)
+    ours.sampled(HALF, 20.0)
+    ours.ended(25.0, changed=False)
+    ours.sampled(replace(HALF, output_ratio=0.1), 30.0)
+    assert ours.average is not None
+    assert ours.average.output_ratio == pytest.approx(0.5)
+
+
 def test_too_much_load_is_noticed_at_once_and_its_end_by_a_detection() -> None:
     ours = detector()
     ours.sampled(replace(HALF, cpu_ratio=0.96), 10.0)

@@ -130,11 +130,12 @@ class Detector:
     def ended(self, now: float, changed: bool) -> None:
         """The session has ended; `changed`: somebody has moved, so that load has to settle.
 
-        Then nothing is decided before a window has passed that began after it: what was measured is no longer so.
+        Then nothing is decided before a window has passed that began after it: what was measured is no longer so. Else
+        all since the last detection counts (3.3.3), the time of the session too, and not only what has come after it.
         """
         self._standing.ended(now, changed)
-        self._average.take()
         if changed:
+            self._average.take()
             self._lasting.clear()
             self._counts_from = now + self._settings.window_s
             self._detect_at = max(self._detect_at, self._counts_from + self._settings.window_s)
