@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mqloom.agents.decisions import Decisions
 from mqloom.agents.edge import Edge
 from mqloom.agents.fairness import Fairness
-from mqloom.agents.mediation import Cancel, Done, Help, Keep, Kept, Reply, Request, Said, SessionId, decode
+from mqloom.agents.mediation import UNKNOWN, Cancel, Done, Help, Keep, Kept, Reply, Request, Said, SessionId, decode
 from mqloom.agents.mediator import LEASE_S
 from mqloom.agents.peer import Peer
 from mqloom.agents.pie import Pie
@@ -125,6 +125,37 @@ def test_clients_of_whom_it_hears_late_that_they_came_rest_all_the_same(edge: Ed
     assert fairness.rested([client], 39.0) == [client]
     edge.received(Done(session=session, moved=1, clients=(client,)), OTHER, 40.0)
     assert fairness.rested([client], 41.0) == []
+
+
+@pytest.mark.parametrize(
+    ("moved", "named", "resting"),
+    [
+        (1, ["x"], ["x"]),  # and y has come by itself
+        (1, ["x", "late"], ["late", "x"]),
+        (2, ["x"], ["x", "y"]),  # one that came is not named
+        (UNKNOWN, [], ["x", "y"]),
+        (0, [], []),
+    ],
+)
+def test_who_came_in_a_session_rests_and_not_who_came_by_itself(
+    fairness: Fairness, moved: int, named: list[str], resting: list[str]
+) -> None:
+    here: dict[ClientId, Mapping[SubscriptionKey, Subscription]] = {}
+
+    class Filling(Nothing):
+        def wishes(self) -> Mapping[ClientId, Mapping[SubscriptionKey, Subscription]]:
+            return here
+
+    edge = Edge(Peer(US, [HEAD], SETTINGS), SETTINGS, Filling(), random.Random(1), Decisions(), fairness, 0.0)
+    edge.sampled(load(5, 0.001), 10.0)
+    session = SessionId("other-1-1")
+    edge.received(Request(session=session, metric="output"), OTHER, 11.0)
+    edge.received(Keep(session=session, is_moving=True), OTHER, 12.0)
+    here |= {ClientId("x"): {}, ClientId("y"): {}}
+    edge.received(Done(session=session, moved=moved, clients=tuple(map(ClientId, named))), OTHER, 13.0)
+    assert edge.mediator.is_free
+    all_clients = [ClientId(name) for name in ("late", "x", "y")]
+    assert sorted(set(all_clients) - set(fairness.rested(all_clients, 14.0))) == resting
 
 
 # ---- what an overloaded edge tries, and when it asks for help -----------------------------------------------------

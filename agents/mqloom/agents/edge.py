@@ -410,8 +410,9 @@ class Edge:
         if over.is_offloading or not decision.is_advice or self._is_advice:  # else it has not taken us up
             self._detector.ended(now, changed)
         if not over.is_offloading:
-            # Who was not here before has come, also if nobody could say who it is.
-            came = [client for client in self._view.wishes() if client not in self._were_here] if changed else []
+            # Where not all are named it may be anybody who was not here before; else others have come by themselves.
+            is_named = 0 <= over.moved <= len(over.clients)
+            came = [] if is_named else [each for each in self._view.wishes() if each not in self._were_here]
             self._fairness.moved([*came, *over.clients], now)
             self._were_here = frozenset()
         elif not changed and decision.metric is not None and over.how not in PASSING:
