@@ -40,6 +40,7 @@ def test_every_parameter_is_documented_in_order_with_its_default_its_trade_off_a
 
 def test_bounds_are_the_ones_documented() -> None:
     assert f"after {pie.KEEP_ALIVE_PERIODS} periods in any case" in WORDS
+    assert f"has said nothing for {pie.SILENT_PERIODS} counts no more" in WORDS
     assert f"older than {pie.FRESH_PERIODS} periods does not count" in WORDS
     assert f"up to {peer.CONFIGURED_HOPS} links apart" in WORDS
     assert f"after {detector.YIELDS_MAX} detections that waited" in WORDS

@@ -166,9 +166,6 @@ def test_nobody_waits_for_an_overloaded_one_that_may_be_gone() -> None:
     others = [says(B2, 0.3), says(B3, 1.2, OVERLOADED)]
     assert not detector().detect(HALF, others, 30.0).actions
     assert detector().detect(HALF, others, 30.0, silent=[B3]).actions
-    head = detector("global")
-    head.watched(others, 0.0, silent=[B3])
-    assert head.detect(HALF, [says(B4, 0.2)], 60.0).actions
 
 
 def test_a_memory_that_subscribers_do_not_fill_makes_a_broker_take_nobody_and_starts_nothing() -> None:

@@ -109,14 +109,11 @@ class Detector:
         if load.utilisation > self._settings.overload_high:
             self._standing.weigh(True)
 
-    def watched(self, edges: Sequence[Pie], now: float, silent: Collection[GatewayId] = ()) -> None:
-        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7).
-
-        For those of which a keep-alive is missing, `silent`, step 2 does not wait.
-        """
+    def watched(self, edges: Sequence[Pie], now: float) -> None:
+        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7)."""
         low, high = self._settings.overload_low, self._settings.overload_high
         self._standing.weigh(any(edge.state is OVERLOADED or edge.load.utilisation > low for edge in edges))
-        self._edge_overloaded = any(_pressure(edge.load) > high for edge in edges if edge.broker not in silent)
+        self._edge_overloaded = any(_pressure(edge.load) > high for edge in edges)
         self._standing.advance(now)
 
     def advance(self, now: float) -> None:

@@ -192,7 +192,7 @@ class Head:
         We hear all, so it need not ask. It goes to that edge alone: were each to say it again, it would come to all who
         want it. In a configured cluster nobody is known to have heard everybody.
         """
-        edges = [] if self._peer.is_configured else self._peer.edges(self._edges.fresh(now))
+        edges = [] if self._peer.is_configured else self._peer.edges(self._alive(now))
         self._hearers.keep(self._peer.neighbours)
         missed = self._hearers.wanted(neighbour, wheres, edges, is_new=is_new)
         answers = [PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", neighbour)) for pie in missed]
@@ -209,10 +209,10 @@ class Head:
     def turn(self, now: float) -> list[AgentEffect]:
         """Do what is due."""
         effects = self._tell(self._mediator.wake(now), now)
-        edges = self._peer.edges(self._edges.fresh(now))
+        edges = self._peer.edges(self._alive(now))
         self._has_edges = bool(edges)
         effects += self._relay(edges, now)
-        self._detector.watched(edges, now, self._edges.silent(now))
+        self._detector.watched(edges, now)
         if self._mediator.session is not None:
             effects += self._look_after(now)
         if self._mediator.session is not None and not self._mediator.is_lent:
@@ -225,6 +225,14 @@ class Head:
         return [*effects, *self._publish(edges, now)]
 
     # PIE (3.3.2).
+
+    def _alive(self, now: float) -> list[Pie]:
+        """Return what edges say, but for those of which a keep-alive is missing.
+
+        A broker that has died would keep its cluster N/A, and count in its mean, for as long as what it said last.
+        """
+        silent = self._edges.silent(now)
+        return [pie for pie in self._edges.fresh(now) if pie.broker not in silent]
 
     def _took(self, pie: Pie, origin: GatewayId, now: float) -> list[AgentEffect]:
         if pie.level == "local":
@@ -322,7 +330,7 @@ class Head:
         state = self._detector.state
         if self._is_advice and not is_advice:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
-        if not self._peer.edges(self._edges.fresh(now)):
+        if not self._peer.edges(self._alive(now)):
             return Offer(state, "its cluster has no edges that it hears of")
         return Offer(state)
 
@@ -404,8 +412,8 @@ class Head:
         """Keep a session, or end it: balanced, or time is up."""
         effects: list[AgentEffect] = []
         if self._mediator.is_offloading and self._other:
-            ours = self._peer.edges(self._edges.fresh(now))
-            theirs = [pie for pie in self._edges.fresh(now) if pie.cluster == self._other]
+            ours = self._peer.edges(self._alive(now))
+            theirs = [pie for pie in self._alive(now) if pie.cluster == self._other]
             is_settled = bool(ours and theirs) and are_balanced([*ours, *theirs], self._settings)
             # 3.4.1: it ends when all edges are balanced with each other, as their PIE says.
             if is_settled and self._hear_at - HEAR_S > self._began_at:
