@@ -59,6 +59,7 @@ def test_the_bounds_of_sessions_are_the_ones_documented() -> None:
     assert f"Keep ────────────────────────────────────▶ every {mediator.KEEP_S:g} s" in WORDS
     tries, again_s = session_farewells.TRIES_MAX, session_farewells.RETRY_S
     assert f"sent {tries} times in {tries * again_s:g} seconds" in WORDS
+    assert f"after {mediator.ASKING_S_MAX:g} seconds nobody further" in WORDS
     assert f"for {mediator.LEASE_S:g} seconds is free" in WORDS
     assert f"{settings.move_timeout_s:g} seconds for each (`move_timeout_s`)" in WORDS
     assert f"at most {giving.MOVE_S_MAX / 60:g} minutes" in WORDS

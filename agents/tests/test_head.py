@@ -71,6 +71,21 @@ def test_the_mean_of_the_edges_is_told_to_the_clusters_beside() -> None:
     assert abs(pie.load.output_ratio - 0.6) < 1e-9
 
 
+def test_clusters_that_do_not_answer_are_let_be_for_a_while() -> None:
+    one = head()
+    request, now = asked(one)
+    while one.mediator.session is None and not one.mediator.is_free:
+        now = one.next_at
+        one.turn(now)
+    rested = now + REST_DETECTIONS * SETTINGS.global_detect_max_s
+    while now < rested - 100.0:
+        one.received(local(E1, "h1", 0.6), E1, now)
+        one.received(wide(), H2, now)
+        now += 10.0
+        assert not of(Request, one.turn(now))
+    assert request.cluster == "h1"
+
+
 def test_an_edge_that_has_died_overloaded_keeps_its_cluster_no_longer_than_its_keep_alive() -> None:
     one = head()
     one.received(local(E2, "h1", 1.2, OVERLOADED), E2, 1.0)

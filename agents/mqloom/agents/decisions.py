@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mqloom.agents.detector import Action
 from mqloom.agents.mediation import UNKNOWN
 from mqloom.agents.pie import Pie
-from mqloom.agents.sessions import SessionOver
+from mqloom.agents.sessions import NobodyFound, SessionOver
 from mqloom.agents.settings import Level
 from mqloom.core.balance_records import CardShown, Considered, EstimationError, Figures, SeenBroker, SessionShown
 from mqloom.core.estimators import BrokerEstimate
@@ -91,6 +91,14 @@ class Decision:
         self.moved = over.moved
         if over.clients:
             self.clients = tuple(over.clients[:SHOWN_MAX])
+
+    def found_nobody(self, found: NobodyFound, now: float) -> None:
+        """Nobody of the list has agreed."""
+        self.session = found.session  # by which it can be asked for
+        reasons = [f"{who} {why}" for (who, _), why in self.answers.items()]
+        if found.not_asked:
+            reasons.append(f"{found.not_asked} further ones were not asked, since that took too long")
+        self.end("nobody found", "; ".join(reasons), now)
 
     def end(self, outcome: str, reason: str, now: float) -> None:
         """It has come to an end."""

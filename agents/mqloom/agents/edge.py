@@ -25,7 +25,6 @@ from mqloom.agents.mediation import (
     Reply,
     Request,
     Said,
-    SessionId,
     Settled,
     encode,
     subject_in,
@@ -318,8 +317,8 @@ class Edge:
                     effects.append(self._to(partner, message))
                 case Refused():
                     self._refused(each, now)
-                case NobodyFound(session):
-                    effects += self._found_nobody(session, now)
+                case NobodyFound():
+                    effects += self._found_nobody(each, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -351,14 +350,13 @@ class Edge:
         # It goes only where it is asked for, so many hops cost nothing.
         return PublishControl(encode(message), self._peer.session_hops, subject_to("local", partner))
 
-    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
+    def _found_nobody(self, found: NobodyFound, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
-        decision.session = session  # by which it can be asked for
-        decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
+        decision.found_nobody(found, now)
         effects: list[AgentEffect] = [AgentLog("info", decision.summary())]
-        if decision.is_overload:  # 3.3.3: nobody of the cluster is OK, as it turned out
+        if decision.is_overload and not found.not_asked:  # 3.3.3: nobody of the cluster is OK, as it turned out
             effects += self._ask_for_help(now)
         return effects
 

@@ -70,7 +70,7 @@ SESSION_DETECTIONS: Final = 20
 """The deadline of a session between clusters, in longest detection intervals of edges."""
 
 REST_DETECTIONS: Final = 5
-"""Detections in which a cluster is not asked again with which a session has ended by its deadline."""
+"""Detections in which a cluster is not asked again that did not answer, or whose session has ended by its deadline."""
 
 BUSY_S: Final = 60.0
 """For how long the detector takes a session to last, each time that it is told."""
@@ -341,11 +341,10 @@ class Head:
                 case Send(partner, message):
                     hops = self._peer.session_hops  # it goes only where it is asked for
                     effects.append(PublishControl(encode(message), hops, subject_to("global", partner)))
-                case Refused(candidate, why):
-                    if self._trying is not None:
-                        self._trying.answers[candidate.partner, candidate.metric] = why
-                case NobodyFound(session):
-                    effects += self._found_nobody(session, now)
+                case Refused():
+                    self._refused(each, now)
+                case NobodyFound():
+                    effects += self._found_nobody(each, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -356,12 +355,21 @@ class Head:
                     pass  # nobody moves with heads
         return effects
 
-    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
+    def _refused(self, refused: Refused, now: float) -> None:
+        candidate = refused.candidate
+        if self._trying is not None:
+            self._trying.answers[candidate.partner, candidate.metric] = refused.why
+        if refused.is_silent:  # else the first of a list would be all that are ever asked
+            self._rest(candidate.partner, now)
+
+    def _rest(self, partner: GatewayId, now: float) -> None:
+        self._resting[partner] = now + REST_DETECTIONS * self._settings.global_detect_max_s
+
+    def _found_nobody(self, found: NobodyFound, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
-        decision.session = session  # by which it can be asked for
-        decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
+        decision.found_nobody(found, now)
         return [AgentLog("info", f"between clusters: {decision.summary()}")]
 
     def _agreed(self, agreed: Agreed, now: float) -> list[AgentEffect]:
@@ -442,6 +450,6 @@ class Head:
         self._is_requested = False
         self._requests.clear()
         if over.is_offloading and over.how != "done":
-            self._resting[over.partner] = now + REST_DETECTIONS * self._settings.global_detect_max_s
+            self._rest(over.partner, now)
         self._detector.ended(now, changed=over.how == "done")
         return effects

@@ -81,10 +81,12 @@ class Refused(NamedTuple):
 
 
 class NobodyFound(NamedTuple):
-    """The list is at its end."""
+    """The list is at its end, or it has taken too long to go through it."""
 
     session: SessionId
     """Under what name the last of them was asked."""
+    not_asked: int = 0
+    """How many further ones were not."""
 
 
 class Agreed(NamedTuple):
