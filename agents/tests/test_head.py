@@ -55,9 +55,9 @@ def asked(one: Head, output: float = 0.6) -> tuple[Request, float]:
     raise AssertionError("nobody was asked")
 
 
-def agreed(one: Head) -> tuple[SessionId, float]:
+def agreed(one: Head, edges: int = 0) -> tuple[SessionId, float]:
     request, now = asked(one)
-    one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
+    one.received(Reply(session=request.session, state=OK, cluster="h2", edges=edges), H2, now)
     assert one.state is BalanceState.BUSY
     return request.session, now
 
@@ -145,6 +145,26 @@ def test_it_is_over_when_all_edges_are_balanced() -> None:
     assert of(Hear, effects) == [Hear(session=session, cluster="h1", other="h2", lease_s=0.0)]
     assert one.mediator.is_free
     assert not any(Filter.parse(where).matches({"class": "LOCAL_PIE", "cluster": "h2"}) for where in one.wheres)
+
+
+def test_it_is_not_over_before_all_edges_of_the_other_cluster_were_heard() -> None:
+    one = head()
+    session, now = agreed(one, edges=2)
+    for step in range(1, 10):
+        one.received(Kept(session=session, is_known=True), H2, now + step * 5)
+        one.received(local(E2, "h2", 0.55), E2, now + step * 5)
+    assert not one.mediator.is_free
+    one.received(local(E3, "h2", 0.55), E3, now + 46)
+    assert one.mediator.is_free
+
+
+def test_who_agrees_tells_how_many_edges_it_has() -> None:
+    one = head()
+    for edge in (E1, E3):
+        one.received(local(edge, "h1", 0.1), edge, 1.0)
+    (reply,) = of(Reply, one.received(Request(session=SessionId("h2-1-1"), metric="output", cluster="h2"), H2, 2.0))
+    assert isinstance(reply, Reply)
+    assert reply.edges == 2
 
 
 def test_it_is_over_when_time_is_up_and_then_the_other_is_let_be_for_a_while() -> None:

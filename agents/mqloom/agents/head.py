@@ -96,6 +96,7 @@ class Head:
         self._trying: Decision | None = None
         self._current: Decision | None = None
         self._other = ""
+        self._others_edges = 0
         self._hear_at = 0.0
         self._until = 0.0
         self._resting: dict[GatewayId, float] = {}
@@ -330,9 +331,8 @@ class Head:
         state = self._detector.state
         if self._is_advice and not is_advice:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
-        if not self._peer.edges(self._alive(now)):
-            return Offer(state, "its cluster has no edges that it hears of")
-        return Offer(state)
+        edges = len(self._peer.edges(self._alive(now)))
+        return Offer(state, edges=edges) if edges else Offer(state, "its cluster has no edges that it hears of")
 
     def _tell(self, news: list[News], now: float) -> list[AgentEffect]:
         effects: list[AgentEffect] = []
@@ -379,7 +379,7 @@ class Head:
         decision.session, decision.partner, decision.metric = agreed.session, candidate.partner, candidate.metric
         decision.is_overload = candidate.is_overload
         decision.answers[candidate.partner, candidate.metric] = "agreed"
-        self._current = decision
+        self._current, self._others_edges = decision, agreed.edges
         self._mediator.extend(now + self._session_s + HEAR_S)
         if self._is_advice:
             return self._tell(self._mediator.cancel("it is only said what would be done", now), now)
@@ -423,6 +423,9 @@ class Head:
             ours = self._peer.edges(self._alive(now))
             theirs = [pie for pie in self._alive(now) if pie.cluster == self._other]
             is_settled = bool(ours and theirs) and are_balanced([*ours, *theirs], self._settings)
+            # Of whom nothing was heard yet it is not known; one that has died since was.
+            heard = sum(pie.cluster == self._other for pie in self._edges.known)
+            is_settled = is_settled and heard >= self._others_edges
             # 3.4.1: it ends when all edges are balanced with each other, as their PIE says.
             if is_settled and self._hear_at - HEAR_S > self._began_at:
                 return self._tell(self._mediator.done((), 0, now), now)

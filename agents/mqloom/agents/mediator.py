@@ -311,7 +311,8 @@ class Mediator:
         self._asking = None
         self._session = _Session(asking.session, sender, now, now + KEEP_S, now + LEASE_S)
         covering = [text for part in sorted(asking.parts) for text in asking.parts[part].covering]
-        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out, reply.cluster)]
+        cluster = reply.cluster, reply.edges
+        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out, *cluster)]
 
     def _receive_stale_reply(self, reply: Reply, sender: GatewayId) -> list[News]:
         """Let go of a partner that believes to be in session with us, and is not."""
@@ -354,6 +355,7 @@ class Mediator:
                 parts=len(parts),
                 left_out=left_out,
                 cluster=self._cluster,
+                edges=offered.edges,
             )
             for number, part in enumerate(parts)
         ]

@@ -60,6 +60,8 @@ class Offer(NamedTuple):
     refusal: str = ""
     estimate: BrokerEstimate | None = None
     covering: Sequence[Subscription] = ()
+    edges: int = 0
+    """How many there are, between clusters."""
 
 
 class Send(NamedTuple):
@@ -99,6 +101,8 @@ class Agreed(NamedTuple):
     left_out: int
     cluster: str = ""
     """The partner's, between clusters."""
+    edges: int = 0
+    """How many that has; 0: it has not told."""
 
 
 class Accepted(NamedTuple):
