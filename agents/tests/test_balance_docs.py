@@ -8,7 +8,7 @@ import msgspec
 from mqloom.agents import (
     decisions,
     detector,
-    edge,
+    fruitless,
     giving,
     head,
     lasting,
@@ -40,6 +40,7 @@ def test_every_parameter_is_documented_in_order_with_its_default_its_trade_off_a
 
 def test_bounds_are_the_ones_documented() -> None:
     assert f"after {pie.KEEP_ALIVE_PERIODS} periods in any case" in WORDS
+    assert f"has said nothing for {pie.SILENT_PERIODS} counts no more" in WORDS
     assert f"older than {pie.FRESH_PERIODS} periods does not count" in WORDS
     assert f"up to {peer.CONFIGURED_HOPS} links apart" in WORDS
     assert f"after {detector.YIELDS_MAX} detections that waited" in WORDS
@@ -58,13 +59,16 @@ def test_the_bounds_of_sessions_are_the_ones_documented() -> None:
     assert f"Keep ────────────────────────────────────▶ every {mediator.KEEP_S:g} s" in WORDS
     tries, again_s = session_farewells.TRIES_MAX, session_farewells.RETRY_S
     assert f"sent {tries} times in {tries * again_s:g} seconds" in WORDS
+    assert f"after {mediator.ASKING_S_MAX:g} seconds nobody further" in WORDS
     assert f"for {mediator.LEASE_S:g} seconds is free" in WORDS
     assert f"{settings.move_timeout_s:g} seconds for each (`move_timeout_s`)" in WORDS
     assert f"at most {giving.MOVE_S_MAX / 60:g} minutes" in WORDS
     parts = f"in at most {mediation.PARTS_MAX} parts of {mediation.PART_BYTES_MAX // 1024} KiB"
     assert f"at most {mediation.COVERING_MAX:,} subscriptions are told, {parts}" in WORDS
-    fruitless_s = edge.FRUITLESS_DETECTIONS * settings.local_detect_max_s
-    assert f"for {edge.FRUITLESS_DETECTIONS} detections ({fruitless_s:g} s)" in WORDS
+    fruitless_s = fruitless.FRUITLESS_DETECTIONS * settings.local_detect_max_s
+    assert f"for {fruitless.FRUITLESS_DETECTIONS} detections ({fruitless_s:g} s)" in WORDS
+    overloaded_s = fruitless.OVERLOADED_DETECTIONS * settings.local_detect_max_s
+    assert f"after one detection ({overloaded_s:g} s)" in WORDS
     assert f"every {head.HEAR_S:g} seconds for the next {head.HEAR_LEASE_S:g}" in WORDS
     session_s = head.SESSION_DETECTIONS * settings.local_detect_max_s
     assert f"after {head.SESSION_DETECTIONS} detections of edges ({session_s:g} s)" in WORDS

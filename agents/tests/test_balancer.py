@@ -1,6 +1,7 @@
 import pytest
 
-from mqloom.agents.edge import FRUITLESS_DETECTIONS, Edge
+from mqloom.agents.edge import Edge
+from mqloom.agents.fruitless import FRUITLESS_DETECTIONS
 from mqloom.agents.head import Head
 from mqloom.agents.mediation import UNKNOWN
 from mqloom.agents.pie import SILENT_PERIODS

@@ -166,9 +166,6 @@ def test_nobody_waits_for_an_overloaded_one_that_may_be_gone() -> None:
     others = [says(B2, 0.3), says(B3, 1.2, OVERLOADED)]
     assert not detector().detect(HALF, others, 30.0).actions
     assert detector().detect(HALF, others, 30.0, silent=[B3]).actions
-    head = detector("global")
-    head.watched(others, 0.0, silent=[B3])
-    assert head.detect(HALF, [says(B4, 0.2)], 60.0).actions
 
 
 def test_a_memory_that_subscribers_do_not_fill_makes_a_broker_take_nobody_and_starts_nothing() -> None:
@@ -222,6 +219,17 @@ def test_what_was_measured_before_clients_moved_decides_nothing_after_it() -> No
     ours.sampled(HALF, 119.0)
     assert ours.average == HALF
     assert ours.is_due(120.0)
+
+
+def test_what_was_measured_before_a_session_that_moved_nobody_still_counts_after_it() -> None:
+    ours = detector()
+    ours.sampled(replace(HALF, output_ratio=0.9), 10.0)
+    ours.began(12.0)
+    ours.sampled(HALF, 20.0)
+    ours.ended(25.0, changed=False)
+    ours.sampled(replace(HALF, output_ratio=0.1), 30.0)
+    assert ours.average is not None
+    assert ours.average.output_ratio == pytest.approx(0.5)
 
 
 def test_too_much_load_is_noticed_at_once_and_its_end_by_a_detection() -> None:

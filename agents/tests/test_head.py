@@ -8,20 +8,20 @@ from mqloom.agents.decisions import Decisions
 from mqloom.agents.head import HEAR_LEASE_S, HEAR_S, REST_DETECTIONS, SESSION_DETECTIONS, Head
 from mqloom.agents.mediation import Cancel, Done, Hear, Help, Kept, Reply, Request, Said, SessionId, decode, want_in
 from mqloom.agents.peer import Peer
-from mqloom.agents.pie import Pie, PieAsk
+from mqloom.agents.pie import SILENT_PERIODS, Pie, PieAsk
 from mqloom.agents.settings import BalanceSettings
 from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import BalanceState
 from mqloom.gateway.agent_interfaces import AgentEffect, PublishControl
 
-H1, H2, E1, E2 = GatewayId("h1"), GatewayId("h2"), GatewayId("e1"), GatewayId("e2")
+H1, H2, E1, E2, E3 = (GatewayId(name) for name in ("h1", "h2", "e1", "e2", "e3"))
 SETTINGS = BalanceSettings(mode="on")
 OK, OVERLOADED = BalanceState.OK, BalanceState.OVERLOADED
 
 
 def head(settings: BalanceSettings = SETTINGS, decisions: Decisions | None = None) -> Head:
-    return Head(Peer(H1, [E1, H2], settings), settings, random.Random(1), decisions or Decisions(), 0.0)
+    return Head(Peer(H1, [E1, E2, E3, H2], settings), settings, random.Random(1), decisions or Decisions(), 0.0)
 
 
 def local(broker: GatewayId, cluster: str, output: float, state: BalanceState = OK) -> Pie:
@@ -55,9 +55,9 @@ def asked(one: Head, output: float = 0.6) -> tuple[Request, float]:
     raise AssertionError("nobody was asked")
 
 
-def agreed(one: Head) -> tuple[SessionId, float]:
+def agreed(one: Head, edges: int = 0) -> tuple[SessionId, float]:
     request, now = asked(one)
-    one.received(Reply(session=request.session, state=OK, cluster="h2"), H2, now)
+    one.received(Reply(session=request.session, state=OK, cluster="h2", edges=edges), H2, now)
     assert one.state is BalanceState.BUSY
     return request.session, now
 
@@ -69,6 +69,57 @@ def test_the_mean_of_the_edges_is_told_to_the_clusters_beside() -> None:
     assert isinstance(pie, Pie)
     assert (pie.level, pie.broker, pie.cluster, pie.state) == ("global", H1, "h1", OVERLOADED)
     assert abs(pie.load.output_ratio - 0.6) < 1e-9
+
+
+def test_clusters_that_do_not_answer_are_let_be_for_a_while() -> None:
+    one = head()
+    request, now = asked(one)
+    while one.mediator.session is None and not one.mediator.is_free:
+        now = one.next_at
+        one.turn(now)
+    rested = now + REST_DETECTIONS * SETTINGS.global_detect_max_s
+    while now < rested - 100.0:
+        one.received(local(E1, "h1", 0.6), E1, now)
+        one.received(wide(), H2, now)
+        now += 10.0
+        assert not of(Request, one.turn(now))
+    assert request.cluster == "h1"
+
+
+def test_an_edge_that_has_died_overloaded_keeps_its_cluster_no_longer_than_its_keep_alive() -> None:
+    one = head()
+    one.received(local(E2, "h1", 1.2, OVERLOADED), E2, 1.0)
+    silent_at = 1.0 + SILENT_PERIODS * SETTINGS.local_pie_s
+    said_last: list[Said] = []
+    for now in range(2, int(silent_at) + 62):
+        said_last += of(Pie, one.received(local(E1, "h1", 0.4), E1, float(now)))
+        assert (one.state is OVERLOADED) == (now <= silent_at)
+    assert isinstance(said_last[-1], Pie)
+    assert abs(said_last[-1].load.output_ratio - 0.4) < 1e-9
+
+
+def test_an_edge_that_is_no_neighbour_any_more_does_not_count() -> None:
+    peer = Peer(H1, [E1, E2, H2], SETTINGS)
+    one = Head(peer, SETTINGS, random.Random(1), Decisions(), 0.0)
+    one.received(local(E1, "h1", 0.4), E1, 1.0)
+    one.received(local(E2, "h1", 1.2, OVERLOADED), E2, 1.0)
+    assert not peer.change([E1, H2])
+    one.turn(2.0)
+    assert one.state is OK
+
+
+def test_an_edge_that_has_died_in_a_session_does_not_keep_it_from_ending() -> None:
+    one = head()
+    session, now = agreed(one)
+    one.received(local(E2, "h2", 0.1, BalanceState.BUSY), E2, now + 1)
+    for step in range(1, 80):
+        at = now + 5.0 * step
+        one.received(Kept(session=session, is_known=True), H2, at)
+        one.received(local(E3, "h2", 0.55), E3, at)
+        one.received(local(E1, "h1", 0.55), E1, at)
+        if one.mediator.is_free:
+            break
+    assert SILENT_PERIODS * SETTINGS.local_pie_s <= at - now <= SILENT_PERIODS * SETTINGS.local_pie_s + 10.0
 
 
 def test_a_session_between_clusters_lets_edges_hear_each_other() -> None:
@@ -94,6 +145,26 @@ def test_it_is_over_when_all_edges_are_balanced() -> None:
     assert of(Hear, effects) == [Hear(session=session, cluster="h1", other="h2", lease_s=0.0)]
     assert one.mediator.is_free
     assert not any(Filter.parse(where).matches({"class": "LOCAL_PIE", "cluster": "h2"}) for where in one.wheres)
+
+
+def test_it_is_not_over_before_all_edges_of_the_other_cluster_were_heard() -> None:
+    one = head()
+    session, now = agreed(one, edges=2)
+    for step in range(1, 10):
+        one.received(Kept(session=session, is_known=True), H2, now + step * 5)
+        one.received(local(E2, "h2", 0.55), E2, now + step * 5)
+    assert not one.mediator.is_free
+    one.received(local(E3, "h2", 0.55), E3, now + 46)
+    assert one.mediator.is_free
+
+
+def test_who_agrees_tells_how_many_edges_it_has() -> None:
+    one = head()
+    for edge in (E1, E3):
+        one.received(local(edge, "h1", 0.1), edge, 1.0)
+    (reply,) = of(Reply, one.received(Request(session=SessionId("h2-1-1"), metric="output", cluster="h2"), H2, 2.0))
+    assert isinstance(reply, Reply)
+    assert reply.edges == 2
 
 
 def test_it_is_over_when_time_is_up_and_then_the_other_is_let_be_for_a_while() -> None:
@@ -245,7 +316,7 @@ def test_a_head_tells_an_edge_that_begins_to_hear_others_what_these_said_last_an
     wheres = [want_in("HEAR", "h1"), "class = 'LOCAL_PIE' AND cluster = 'h1' AND output < 0.5"]
     for settings, is_told in ((SETTINGS, True), (BalanceSettings(mode="on", cluster="h1", role="head"), False)):
         one = head(settings)
-        for edge, output in ((E1, 0.3), (E2, 0.4), (GatewayId("e3"), 0.8)):
+        for edge, output in ((E1, 0.3), (E2, 0.4), (E3, 0.8)):
             one.received(local(edge, "h1", output), edge, 1.0)
         effects = one.wanted(E1, wheres, 2.0, is_new=False)
         told = [each for each in effects if isinstance(each, PublishControl) and each.subject["class"] == "SESSION"]

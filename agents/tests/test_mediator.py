@@ -4,6 +4,7 @@ import pytest
 
 from mqloom.agents.mediation import UNKNOWN, Cancel, Done, Ended, Keep, Kept, Mediation, Reply, Request, SessionId
 from mqloom.agents.mediator import (
+    ASKING_S_MAX,
     KEEP_S,
     LEASE_S,
     OVERDUE,
@@ -176,6 +177,29 @@ def test_a_request_without_answer_is_repeated_and_then_the_partner_is_away(pair:
     assert farewell.message.session == request.session
     assert following.partner == C
     pair.check()
+
+
+def test_a_long_list_of_brokers_that_say_nothing_is_given_up_before_its_end(pair: Pair) -> None:
+    candidates = [to(GatewayId(f"n{number}")) for number in range(100)]
+    pair.a.ask(candidates, pair.now)
+    began, refused, found = pair.now, 0, []
+    while not pair.a.is_free:
+        pair.now = pair.a.deadline or pair.now
+        news = pair.a.wake(pair.now)
+        refused += sum(isinstance(each, Refused) for each in news)
+        found = [each for each in news if isinstance(each, NobodyFound)]
+    assert pair.now - began <= ASKING_S_MAX
+    assert (refused, [each.not_asked for each in found]) == (5, [95])
+
+
+def test_a_long_list_of_brokers_that_refuse_at_once_is_asked_to_its_end(pair: Pair) -> None:
+    (request,) = sent(pair.a.ask([to(GatewayId(f"n{number}")) for number in range(100)], pair.now))
+    for number in range(100):
+        no = Reply(session=request.session, state=BalanceState.BUSY)
+        news = pair.a.receive(no, GatewayId(f"n{number}"), pair.now, willing)
+        if number < 99:
+            (request,) = sent(news)
+    assert news[-1] == NobodyFound(request.session)
 
 
 def test_a_repeated_request_is_answered_as_the_first_was(pair: Pair) -> None:

@@ -1,3 +1,5 @@
+import random
+
 from msgspec.structs import replace
 
 from mqloom.agents.averages import IDLE
@@ -92,6 +94,17 @@ def test_where_deliveries_are_counted_the_delay_goes_by_these_whoever_comes() ->
     assert estimate.work == 34.0
     after = estimate.after(subscriptions=-1, deliveries_s=-200.0)
     assert abs(after.delay_s - 0.0024) < 1e-9
+
+
+def test_what_a_delivery_costs_is_learnt_where_publications_go_to_few() -> None:
+    one, randomness = own(), random.Random(1)
+    for number in range(300):
+        deliveries = randomness.uniform(2.0, 11.0)
+        one.sampled(counted(deliveries, 0.001 + 0.0001 * deliveries), number * WINDOW_S)
+    estimate = one.estimate()
+    assert estimate is not None
+    assert estimate.is_slope_known
+    assert abs(estimate.delay.slope_s - 0.0001) < 1e-9
 
 
 def test_with_one_amount_of_work_the_slope_is_not_known() -> None:

@@ -1,5 +1,6 @@
 """The estimators are right where the truth is known: on lines, and by hand."""
 
+import math
 from dataclasses import replace
 
 import msgspec
@@ -13,6 +14,7 @@ from mqloom.core.estimators import (
     BrokerEstimate,
     DelayBuckets,
     DelayModel,
+    by_shares,
     estimate_of,
     informed,
 )
@@ -136,6 +138,34 @@ def test_a_linear_truth_is_learnt_exactly(slope_s: float, base_s: float, counts:
     assert model is not None
     assert model.slope_s == pytest.approx(slope_s, rel=1e-6)
     assert model.at(2_500) == pytest.approx(truth.at(2_500), rel=1e-6)
+
+
+@given(
+    slope_s=st.floats(1e-6, 1e-3),
+    base_s=st.floats(0.0, 0.05),
+    most=st.floats(1.0, 10_000.0),
+    shares=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=60),
+)
+def test_deliveries_are_rounded_by_shares_and_a_linear_truth_is_learnt_exactly(
+    slope_s: float, base_s: float, most: float, shares: list[float]
+) -> None:
+    truth = DelayModel(slope_s, base_s)
+    buckets = DelayBuckets(by_shares)
+    counted = [share * most for share in shares if buckets.observe(share * most, truth.at(share * most))]
+    places = {math.floor(by_shares(count) + 0.5) for count in counted}
+    assume(len(places) <= BUCKETS_MAX)
+    assume(any(abs(place - math.floor(by_shares(counted[-1]) + 0.5)) > 1 for place in places))
+    assert buckets.is_slope_known
+    model = buckets.model()
+    assert model is not None
+    assert model.slope_s == pytest.approx(slope_s, rel=1e-6)
+
+
+def test_deliveries_that_differ_by_less_than_a_share_are_one_amount_of_work() -> None:
+    buckets = DelayBuckets(by_shares)
+    for work in (500.0, 540.0, 590.0):  # between tens they would be nine apart
+        buckets.observe(work, 0.01)
+    assert not buckets.is_slope_known
 
 
 def test_nothing_is_known_before_anything_was_observed() -> None:

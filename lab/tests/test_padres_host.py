@@ -102,7 +102,20 @@ def test_whom_an_agent_names_is_moved_and_it_is_told(world: PadresWorld) -> None
     assert len(world.net.at[B2]) == 10
     outcome = outcome_of(world)
     assert [(each.source, each.target, each.ordered) for each in outcome.sessions] == [(B1, B2, 10)]
+    assert not outcome.idle
     assert (outcome.ledger.lost, outcome.ledger.repeated) == (0, 0)
+
+
+def test_a_session_that_orders_nobody_is_noted_as_well() -> None:
+    class Unwilling(Mover):
+        def handle(self, event: AgentEvent, now: float) -> Sequence[AgentEffect]:
+            return [each for each in super().handle(event, now) if not isinstance(each, MoveClients)]
+
+    world = PadresWorld(SMALL, 1, lambda name, near, randomness: Unwilling(name), {})
+    world.run(tell_nobody)
+    outcome = outcome_of(world)
+    assert not outcome.sessions
+    assert [(each.at, each.source) for each in outcome.idle] == [(30.0, B1)]
 
 
 def test_control_publications_reach_whoever_wants_them_and_nobody_else(world: PadresWorld) -> None:

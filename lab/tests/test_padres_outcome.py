@@ -9,7 +9,7 @@ import pytest
 from mqloom.core.ids import ClientId
 from mqloom.core.load import Load
 from mqloom.lab.padres_ledger import Ledger
-from mqloom.lab.padres_outcome import Outcome, Session
+from mqloom.lab.padres_outcome import IdleSession, Outcome, Session
 from mqloom.lab.padres_setups import SIMULATION
 
 B1, B2, B3, B4 = SIMULATION.edges
@@ -75,6 +75,23 @@ def test_who_is_moved_back_oscillates_and_who_is_moved_on_does_not(outcome: Outc
     assert moved.returned(0.0, 85.0) == 3
     assert moved.returned(0.0, 120.0) == 4
     assert moved.returned(40.0, 120.0) == 1  # what was before counts no longer
+
+
+def test_what_goes_back_for_whatever_reason_is_a_reversal_and_what_goes_on_is_none(outcome: Outcome) -> None:
+    on = Session(70.0, B2, B3, clients(0, 5), metric="output")
+    back = Session(80.0, B3, B1, clients(20, 25), metric="input")  # who had not come from there
+    other = Session(90.0, B4, B1, clients(30, 31))
+    again = Session(95.0, B3, B1, clients(25, 26))
+    moved = replace(outcome, sessions=[*outcome.sessions, on, back, other, again])
+    assert moved.reversals(0.0, 120.0) == [back]
+    assert moved.reversals(70.0, 120.0) == []
+
+
+def test_sessions_that_move_nobody_are_told_apart(outcome: Outcome) -> None:
+    idle = [IdleSession(at, B1, B2, "output", False) for at in (20.0, 40.0)]
+    found = replace(outcome, idle=idle)
+    assert found.idle_within(30.0, 120.0) == idle[1:]
+    assert found.sessions_within(0.0, 120.0) == outcome.sessions_within(0.0, 120.0)
 
 
 def test_overload_is_of_the_fullest(outcome: Outcome) -> None:

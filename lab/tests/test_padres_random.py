@@ -7,11 +7,13 @@ def found(*last_s: float) -> list[Found]:
     return [
         Found(
             sessions=1,
+            idle=0,
             moved=1,
             largest=200,
             before_s=0.0,
             last_s=each,
             is_quiet=True,
+            is_idle=True,
             overloaded=0.0,
             returned=0,
             returned_late=0,

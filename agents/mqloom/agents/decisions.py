@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mqloom.agents.detector import Action
 from mqloom.agents.mediation import UNKNOWN
 from mqloom.agents.pie import Pie
-from mqloom.agents.sessions import SessionOver
+from mqloom.agents.sessions import NobodyFound, SessionOver
 from mqloom.agents.settings import Level
 from mqloom.core.balance_records import CardShown, Considered, EstimationError, Figures, SeenBroker, SessionShown
 from mqloom.core.estimators import BrokerEstimate
@@ -76,6 +76,11 @@ class Decision:
         self.choice = choice.reason
         self.predicted, self.predicted_partner = choice.local, choice.remote
 
+    @property
+    def has_chosen_nobody(self) -> bool:
+        """Whether an offload plugin has found nobody worth moving, all being known."""
+        return self.predicted is not None and not self.chosen
+
     def stay(self, stayed: Mapping[ClientId, str]) -> None:
         """These have not moved, and why."""
         self.stayed, self.stayed_why = len(stayed), dict(islice(stayed.items(), SHOWN_MAX))
@@ -86,6 +91,14 @@ class Decision:
         self.moved = over.moved
         if over.clients:
             self.clients = tuple(over.clients[:SHOWN_MAX])
+
+    def found_nobody(self, found: NobodyFound, now: float) -> None:
+        """Nobody of the list has agreed."""
+        self.session = found.session  # by which it can be asked for
+        reasons = [f"{who} {why}" for (who, _), why in self.answers.items()]
+        if found.not_asked:
+            reasons.append(f"{found.not_asked} further ones were not asked, since that took too long")
+        self.end("nobody found", "; ".join(reasons), now)
 
     def end(self, outcome: str, reason: str, now: float) -> None:
         """It has come to an end."""

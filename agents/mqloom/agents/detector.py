@@ -109,14 +109,11 @@ class Detector:
         if load.utilisation > self._settings.overload_high:
             self._standing.weigh(True)
 
-    def watched(self, edges: Sequence[Pie], now: float, silent: Collection[GatewayId] = ()) -> None:
-        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7).
-
-        For those of which a keep-alive is missing, `silent`, step 2 does not wait.
-        """
+    def watched(self, edges: Sequence[Pie], now: float) -> None:
+        """Take how the edges of the cluster stand (a head): it is N/A if one of them is (3.3.3, Figure 7)."""
         low, high = self._settings.overload_low, self._settings.overload_high
         self._standing.weigh(any(edge.state is OVERLOADED or edge.load.utilisation > low for edge in edges))
-        self._edge_overloaded = any(_pressure(edge.load) > high for edge in edges if edge.broker not in silent)
+        self._edge_overloaded = any(_pressure(edge.load) > high for edge in edges)
         self._standing.advance(now)
 
     def advance(self, now: float) -> None:
@@ -130,11 +127,12 @@ class Detector:
     def ended(self, now: float, changed: bool) -> None:
         """The session has ended; `changed`: somebody has moved, so that load has to settle.
 
-        Then nothing is decided before a window has passed that began after it: what was measured is no longer so.
+        Then nothing is decided before a window has passed that began after it: what was measured is no longer so. Else
+        all since the last detection counts (3.3.3), the time of the session too, and not only what has come after it.
         """
         self._standing.ended(now, changed)
-        self._average.take()
         if changed:
+            self._average.take()
             self._lasting.clear()
             self._counts_from = now + self._settings.window_s
             self._detect_at = max(self._detect_at, self._counts_from + self._settings.window_s)

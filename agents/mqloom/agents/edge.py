@@ -16,6 +16,7 @@ from mqloom.agents.decisions import SHOWN_MAX, Decision, Decisions
 from mqloom.agents.detector import Action, Detection, Detector
 from mqloom.agents.exchange import LocalExchange
 from mqloom.agents.fairness import Fairness
+from mqloom.agents.fruitless import PASSING, Fruitless
 from mqloom.agents.giving import GRACE_S, GaveUp, Giving, Ready
 from mqloom.agents.mediation import (
     Hear,
@@ -24,7 +25,6 @@ from mqloom.agents.mediation import (
     Reply,
     Request,
     Said,
-    SessionId,
     Settled,
     encode,
     subject_in,
@@ -50,7 +50,7 @@ from mqloom.agents.sessions import (
 from mqloom.agents.settings import BalanceSettings
 from mqloom.agents.states import BUSY
 from mqloom.core.ids import ClientId, GatewayId
-from mqloom.core.load import BalanceState, Load, Metric
+from mqloom.core.load import BalanceState, Load
 from mqloom.gateway.agent_interfaces import (
     AgentEffect,
     AgentLog,
@@ -64,10 +64,6 @@ from mqloom.gateway.agent_interfaces import (
 
 BUSY_S: Final = 60.0
 """For how long the detector takes a session to last, each time that it is told; the mediator ends it long before."""
-
-FRUITLESS_DETECTIONS: Final = 5
-"""Detections in which a partner is not asked again for what has brought nothing. The paper asks again each time, and a
-broker with two reasons, of which the larger difference cannot be helped, would never come to the other one."""
 
 
 class Edge:
@@ -95,7 +91,7 @@ class Edge:
         self._giving: Giving | None = None
         self._current: Decision | None = None
         self._were_here: frozenset[ClientId] = frozenset()
-        self._fruitless: dict[tuple[GatewayId, Metric], float] = {}
+        self._fruitless = Fruitless(settings)
         self._is_far = False
 
     # what others may know.
@@ -235,7 +231,7 @@ class Edge:
         actions = self._worthwhile(detection.actions, now)
         if actions and not self._movable(now):
             return [*effects, *self._has_nobody_to_move(actions, now)]
-        is_helpless = not actions and any(action.is_overload for action in detection.actions)
+        is_helpless = self._fruitless.is_helpless(detection.actions, now)
         if detection.asks_globally or is_helpless:
             effects += self._ask_for_help(now)
         if actions:
@@ -246,12 +242,10 @@ class Edge:
 
     def _worthwhile(self, actions: Sequence[Action], now: float) -> list[Action]:
         """Return each partner's best action that can be taken, and has not just brought nothing."""
-        for key in [key for key, until in self._fruitless.items() if until <= now]:
-            del self._fruitless[key]
         best: dict[GatewayId, Action] = {}
         for action in actions:
             is_possible = self._view.offload(self._settings.offload_kind(action.metric)) is not None
-            if is_possible and (action.partner, action.metric) not in self._fruitless:
+            if is_possible and not self._fruitless.rests(action.partner, action.metric, now):
                 best.setdefault(action.partner, action)
         return list(best.values())
 
@@ -261,19 +255,11 @@ class Edge:
     def _has_nobody_to_move(self, actions: Sequence[Action], now: float) -> list[AgentEffect]:
         """A session would end with nobody: do not keep another broker BUSY for that, and look again later."""
         rested_at = self._fairness.rested_at(self._view.movable(), now)
-        for action in actions:
-            self._bring_nothing(action.partner, action.metric, now, 1 if action.is_overload else FRUITLESS_DETECTIONS)
-            if rested_at is not None:
-                key = action.partner, action.metric
-                self._fruitless[key] = min(self._fruitless[key], rested_at)
+        for partner, metric, _, is_overload in actions:
+            self._fruitless.rest(partner, metric, now, is_overload=is_overload, until=rested_at)
         text = f"{actions[0].partner} has {actions[0].difference:.2f} less {actions[0].metric}, but none of our clients"
         level: Literal["info", "warning"] = "warning" if actions[0].is_overload else "info"
         return [AgentLog(level, f"{text} can be moved: they rest, are on their way, or are of a kind that cannot")]
-
-    def _bring_nothing(
-        self, partner: GatewayId, metric: Metric, now: float, detections: int = FRUITLESS_DETECTIONS
-    ) -> None:
-        self._fruitless[partner, metric] = now + detections * self._settings.local_detect_max_s
 
     def _decide(
         self, detection: Detection, actions: Sequence[Action], load: Load, others: Sequence[Pie], now: float
@@ -331,8 +317,8 @@ class Edge:
                     effects.append(self._to(partner, message))
                 case Refused():
                     self._refused(each, now)
-                case NobodyFound(session):
-                    effects += self._found_nobody(session, now)
+                case NobodyFound():
+                    effects += self._found_nobody(each, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -350,7 +336,7 @@ class Edge:
         if refused.is_silent:
             self._exchange.forget(candidate.partner)
         elif refused.is_lasting:
-            self._bring_nothing(candidate.partner, candidate.metric, now)
+            self._fruitless.rest(*candidate[:2], now, is_overload=candidate.is_overload, is_lasting=True)
 
     def _came_late(self, late: CameLate, now: float) -> None:
         self._fairness.moved(late.clients, now)
@@ -364,14 +350,13 @@ class Edge:
         # It goes only where it is asked for, so many hops cost nothing.
         return PublishControl(encode(message), self._peer.session_hops, subject_to("local", partner))
 
-    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
+    def _found_nobody(self, found: NobodyFound, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
-        decision.session = session  # by which it can be asked for
-        decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
+        decision.found_nobody(found, now)
         effects: list[AgentEffect] = [AgentLog("info", decision.summary())]
-        if decision.is_overload:  # 3.3.3: nobody of the cluster is OK, as it turned out
+        if decision.is_overload and not found.not_asked:  # 3.3.3: nobody of the cluster is OK, as it turned out
             effects += self._ask_for_help(now)
         return effects
 
@@ -423,12 +408,16 @@ class Edge:
         if over.is_offloading or not decision.is_advice or self._is_advice:  # else it has not taken us up
             self._detector.ended(now, changed)
         if not over.is_offloading:
-            # Who was not here before has come, also if nobody could say who it is.
-            came = [client for client in self._view.wishes() if client not in self._were_here] if changed else []
+            # Where not all are named it may be anybody who was not here before; else others have come by themselves.
+            is_named = 0 <= over.moved <= len(over.clients)
+            came = [] if is_named else [each for each in self._view.wishes() if each not in self._were_here]
             self._fairness.moved([*came, *over.clients], now)
             self._were_here = frozenset()
-        elif not changed and decision.metric is not None:
-            self._bring_nothing(over.partner, decision.metric, now)
+        elif not changed and decision.metric is not None and over.how not in PASSING:
+            # What is only said would be said again at each detection.
+            is_overload = decision.is_overload and not decision.is_advice
+            is_lasting = decision.has_chosen_nobody
+            self._fruitless.rest(over.partner, decision.metric, now, is_overload=is_overload, is_lasting=is_lasting)
         if changed:
             self._own.changed(now)
             self._exchange.changed()

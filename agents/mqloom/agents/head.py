@@ -70,7 +70,7 @@ SESSION_DETECTIONS: Final = 20
 """The deadline of a session between clusters, in longest detection intervals of edges."""
 
 REST_DETECTIONS: Final = 5
-"""Detections in which a cluster is not asked again with which a session has ended by its deadline."""
+"""Detections in which a cluster is not asked again that did not answer, or whose session has ended by its deadline."""
 
 BUSY_S: Final = 60.0
 """For how long the detector takes a session to last, each time that it is told."""
@@ -96,6 +96,7 @@ class Head:
         self._trying: Decision | None = None
         self._current: Decision | None = None
         self._other = ""
+        self._others_edges = 0
         self._hear_at = 0.0
         self._until = 0.0
         self._resting: dict[GatewayId, float] = {}
@@ -192,7 +193,7 @@ class Head:
         We hear all, so it need not ask. It goes to that edge alone: were each to say it again, it would come to all who
         want it. In a configured cluster nobody is known to have heard everybody.
         """
-        edges = [] if self._peer.is_configured else self._peer.edges(self._edges.fresh(now))
+        edges = [] if self._peer.is_configured else self._peer.edges(self._alive(now))
         self._hearers.keep(self._peer.neighbours)
         missed = self._hearers.wanted(neighbour, wheres, edges, is_new=is_new)
         answers = [PublishControl(encode(pie), ANSWER_HOPS, subject_to("local", neighbour)) for pie in missed]
@@ -209,10 +210,10 @@ class Head:
     def turn(self, now: float) -> list[AgentEffect]:
         """Do what is due."""
         effects = self._tell(self._mediator.wake(now), now)
-        edges = self._peer.edges(self._edges.fresh(now))
+        edges = self._peer.edges(self._alive(now))
         self._has_edges = bool(edges)
         effects += self._relay(edges, now)
-        self._detector.watched(edges, now, self._edges.silent(now))
+        self._detector.watched(edges, now)
         if self._mediator.session is not None:
             effects += self._look_after(now)
         if self._mediator.session is not None and not self._mediator.is_lent:
@@ -225,6 +226,14 @@ class Head:
         return [*effects, *self._publish(edges, now)]
 
     # PIE (3.3.2).
+
+    def _alive(self, now: float) -> list[Pie]:
+        """Return what edges say, but for those of which a keep-alive is missing.
+
+        A broker that has died would keep its cluster N/A, and count in its mean, for as long as what it said last.
+        """
+        silent = self._edges.silent(now)
+        return [pie for pie in self._edges.fresh(now) if pie.broker not in silent]
 
     def _took(self, pie: Pie, origin: GatewayId, now: float) -> list[AgentEffect]:
         if pie.level == "local":
@@ -322,9 +331,8 @@ class Head:
         state = self._detector.state
         if self._is_advice and not is_advice:
             return Offer(state, "it only says what it would do (mode advise), and takes nobody")
-        if not self._peer.edges(self._edges.fresh(now)):
-            return Offer(state, "its cluster has no edges that it hears of")
-        return Offer(state)
+        edges = len(self._peer.edges(self._alive(now)))
+        return Offer(state, edges=edges) if edges else Offer(state, "its cluster has no edges that it hears of")
 
     def _tell(self, news: list[News], now: float) -> list[AgentEffect]:
         effects: list[AgentEffect] = []
@@ -333,11 +341,10 @@ class Head:
                 case Send(partner, message):
                     hops = self._peer.session_hops  # it goes only where it is asked for
                     effects.append(PublishControl(encode(message), hops, subject_to("global", partner)))
-                case Refused(candidate, why):
-                    if self._trying is not None:
-                        self._trying.answers[candidate.partner, candidate.metric] = why
-                case NobodyFound(session):
-                    effects += self._found_nobody(session, now)
+                case Refused():
+                    self._refused(each, now)
+                case NobodyFound():
+                    effects += self._found_nobody(each, now)
                 case Agreed():
                     effects += self._agreed(each, now)
                 case Accepted():
@@ -348,12 +355,21 @@ class Head:
                     pass  # nobody moves with heads
         return effects
 
-    def _found_nobody(self, session: SessionId, now: float) -> list[AgentEffect]:
+    def _refused(self, refused: Refused, now: float) -> None:
+        candidate = refused.candidate
+        if self._trying is not None:
+            self._trying.answers[candidate.partner, candidate.metric] = refused.why
+        if refused.is_silent:  # else the first of a list would be all that are ever asked
+            self._rest(candidate.partner, now)
+
+    def _rest(self, partner: GatewayId, now: float) -> None:
+        self._resting[partner] = now + REST_DETECTIONS * self._settings.global_detect_max_s
+
+    def _found_nobody(self, found: NobodyFound, now: float) -> list[AgentEffect]:
         decision, self._trying = self._trying, None
         if decision is None:
             return []
-        decision.session = session  # by which it can be asked for
-        decision.end("nobody found", "; ".join(f"{who} {why}" for (who, _), why in decision.answers.items()), now)
+        decision.found_nobody(found, now)
         return [AgentLog("info", f"between clusters: {decision.summary()}")]
 
     def _agreed(self, agreed: Agreed, now: float) -> list[AgentEffect]:
@@ -363,7 +379,7 @@ class Head:
         decision.session, decision.partner, decision.metric = agreed.session, candidate.partner, candidate.metric
         decision.is_overload = candidate.is_overload
         decision.answers[candidate.partner, candidate.metric] = "agreed"
-        self._current = decision
+        self._current, self._others_edges = decision, agreed.edges
         self._mediator.extend(now + self._session_s + HEAR_S)
         if self._is_advice:
             return self._tell(self._mediator.cancel("it is only said what would be done", now), now)
@@ -404,9 +420,12 @@ class Head:
         """Keep a session, or end it: balanced, or time is up."""
         effects: list[AgentEffect] = []
         if self._mediator.is_offloading and self._other:
-            ours = self._peer.edges(self._edges.fresh(now))
-            theirs = [pie for pie in self._edges.fresh(now) if pie.cluster == self._other]
+            ours = self._peer.edges(self._alive(now))
+            theirs = [pie for pie in self._alive(now) if pie.cluster == self._other]
             is_settled = bool(ours and theirs) and are_balanced([*ours, *theirs], self._settings)
+            # Of whom nothing was heard yet it is not known; one that has died since was.
+            heard = sum(pie.cluster == self._other for pie in self._edges.known)
+            is_settled = is_settled and heard >= self._others_edges
             # 3.4.1: it ends when all edges are balanced with each other, as their PIE says.
             if is_settled and self._hear_at - HEAR_S > self._began_at:
                 return self._tell(self._mediator.done((), 0, now), now)
@@ -434,6 +453,6 @@ class Head:
         self._is_requested = False
         self._requests.clear()
         if over.is_offloading and over.how != "done":
-            self._resting[over.partner] = now + REST_DETECTIONS * self._settings.global_detect_max_s
+            self._rest(over.partner, now)
         self._detector.ended(now, changed=over.how == "done")
         return effects

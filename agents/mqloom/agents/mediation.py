@@ -95,6 +95,8 @@ class Reply(Struct, frozen=True, tag="reply", kw_only=True):
     """Subscriptions of the covering set that are in no part."""
     cluster: ClusterName = ""
     """The sender's, between clusters."""
+    edges: Annotated[int, Meta(ge=0)] = 0
+    """How many edges the sender's cluster has, between clusters; 0: it does not tell."""
 
     @property
     def is_accepted(self) -> bool:

@@ -70,6 +70,10 @@ LEASE_S: Final = 20.0
 SESSION_S_MAX: Final = 3_600.0
 """The longest session that an accepting broker knows, whatever it hears."""
 
+ASKING_S_MAX: Final = 40.0
+"""For how long one list is gone through: five that say nothing, or as long as it is to the next detection. Whoever asks
+refuses everybody else meanwhile; the rest of the list is for that detection."""
+
 OVERDUE: Final = "it took too long"
 
 
@@ -77,6 +81,8 @@ OVERDUE: Final = "it took too long"
 class _Asking:
     candidates: list[Candidate]
     session: SessionId
+    until: float
+    """When nobody further of the list is asked any more."""
     tries: int
     again_at: float
     parts: dict[int, Reply] = field(default_factory=dict)
@@ -155,10 +161,13 @@ class Mediator:
         return min(times, default=None)
 
     def ask(self, candidates: Sequence[Candidate], now: float) -> list[News]:
-        """Ask them one after the other, until one says yes (3.4.1: sequentially, in the order of the list)."""
+        """Ask them one after the other, until one says yes (3.4.1: sequentially, in the order of the list).
+
+        No longer than ASKING_S_MAX: who says nothing takes the longest to be passed over.
+        """
         assert candidates
         self._step("asked")
-        return self._ask_next(list(candidates), now)
+        return self._ask_next(list(candidates), now + ASKING_S_MAX - TRIES_MAX * RETRY_S, now)
 
     def take_back(self, now: float) -> list[News]:
         """End a session in which nobody will be moved, for one in which somebody will; the other hears by its Keep."""
@@ -244,11 +253,11 @@ class Mediator:
 
     # Asking.
 
-    def _ask_next(self, candidates: list[Candidate], now: float) -> list[News]:
+    def _ask_next(self, candidates: list[Candidate], until: float, now: float) -> list[News]:
         self._number += 1
         # The time makes it another id after a restart; nothing is read out of it.
         session = SessionId(f"{self._gateway}-{int(now * 1_000):x}-{self._number}")
-        self._asking = _Asking(candidates, session, 1, now + RETRY_S)
+        self._asking = _Asking(candidates, session, until, 1, now + RETRY_S)
         return [self._request(self._asking)]
 
     def _request(self, asking: _Asking) -> Send:
@@ -275,15 +284,15 @@ class Mediator:
 
     def _refuse(self, asking: _Asking, refused: Refused, now: float) -> list[News]:
         rest = asking.candidates[1:]
-        if rest:
+        if rest and now <= asking.until:
             self._step("refused")
-            return [refused, *self._ask_next(rest, now)]
-        return [refused, *self._exhaust(asking)]
+            return [refused, *self._ask_next(rest, asking.until, now)]
+        return [refused, *self._exhaust(asking, len(rest))]
 
-    def _exhaust(self, asking: _Asking) -> list[News]:
+    def _exhaust(self, asking: _Asking, not_asked: int = 0) -> list[News]:
         self._asking = None
         self._step("exhausted")
-        return [NobodyFound(asking.session)]
+        return [NobodyFound(asking.session, not_asked)]
 
     def _receive_reply(self, reply: Reply, sender: GatewayId, now: float) -> list[News]:
         asking = self._asking
@@ -302,7 +311,8 @@ class Mediator:
         self._asking = None
         self._session = _Session(asking.session, sender, now, now + KEEP_S, now + LEASE_S)
         covering = [text for part in sorted(asking.parts) for text in asking.parts[part].covering]
-        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out, reply.cluster)]
+        cluster = reply.cluster, reply.edges
+        return [Agreed(asking.session, asking.candidate, reply.estimate, covering, reply.left_out, *cluster)]
 
     def _receive_stale_reply(self, reply: Reply, sender: GatewayId) -> list[News]:
         """Let go of a partner that believes to be in session with us, and is not."""
@@ -345,6 +355,7 @@ class Mediator:
                 parts=len(parts),
                 left_out=left_out,
                 cluster=self._cluster,
+                edges=offered.edges,
             )
             for number, part in enumerate(parts)
         ]

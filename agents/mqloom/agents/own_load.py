@@ -15,6 +15,7 @@ from mqloom.core.estimators import (
     BrokerEstimate,
     DelayBuckets,
     DelayModel,
+    by_shares,
     estimate_of,
     informed,
 )
@@ -35,7 +36,7 @@ class OwnLoad:
         self._settings = settings
         self._recent: deque[Load] = deque(maxlen=RECENT_WINDOWS)
         self._delays = DelayBuckets()  # by subscriptions (4.2)
-        self._delays_of_deliveries = DelayBuckets()
+        self._delays_of_deliveries = DelayBuckets(by_shares)
         self._memory = OwnMemory()
         self._taught: BrokerEstimate | None = None
         self._subscriptions = 0

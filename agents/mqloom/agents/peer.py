@@ -104,8 +104,17 @@ class Peer:
         return 2 * self.local_hops - 1 + RELAYS_MAX
 
     def edges(self, pies: Sequence[Pie]) -> list[Pie]:
-        """Return what the edges of our own cluster say, out of all local PIE."""
-        return [pie for pie in pies if pie.cluster in self.clusters and pie.broker != self.gateway]
+        """Return what the edges of our own cluster say, out of all local PIE.
+
+        By the topology these are neighbours: who is none any more has left, whatever it said last.
+        """
+        return [
+            pie
+            for pie in pies
+            if pie.cluster in self.clusters
+            and pie.broker != self.gateway
+            and (self.is_configured or pie.broker in self.neighbours)
+        ]
 
     def relays(self, edges: Sequence[Pie], now: float) -> bool:
         """Tell whether global PIE of others is to be handed on: by heads without edges, and only by them (3.3.2).

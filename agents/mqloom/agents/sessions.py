@@ -60,6 +60,8 @@ class Offer(NamedTuple):
     refusal: str = ""
     estimate: BrokerEstimate | None = None
     covering: Sequence[Subscription] = ()
+    edges: int = 0
+    """How many there are, between clusters."""
 
 
 class Send(NamedTuple):
@@ -81,10 +83,12 @@ class Refused(NamedTuple):
 
 
 class NobodyFound(NamedTuple):
-    """The list is at its end."""
+    """The list is at its end, or it has taken too long to go through it."""
 
     session: SessionId
     """Under what name the last of them was asked."""
+    not_asked: int = 0
+    """How many further ones were not."""
 
 
 class Agreed(NamedTuple):
@@ -97,6 +101,8 @@ class Agreed(NamedTuple):
     left_out: int
     cluster: str = ""
     """The partner's, between clusters."""
+    edges: int = 0
+    """How many that has; 0: it has not told."""
 
 
 class Accepted(NamedTuple):

@@ -4,7 +4,9 @@ An estimate is what a broker knows of itself: how fast publications come in, wha
 of subscriptions, and what it sends. Load agents decide by it whom to move, and capacity analysis answers "what if".
 """
 
+import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final, NamedTuple
@@ -13,6 +15,8 @@ from mqloom.core.load import Load, Metric, work_of
 
 BUCKET_WIDTH: Final = 10
 """Counts of subscriptions are rounded to the nearest ten: 5 to 14 are bucket 10."""
+BUCKET_SHARE: Final = 0.25
+"""Where work is deliveries for each publication: a bucket is by so much more than the one before, and than nothing."""
 BUCKETS_MAX: Final = 10
 """With more, the one with the lowest count goes."""
 AVERAGED_MAX: Final = 20
@@ -22,6 +26,8 @@ SPIKE_ABOVE: Final = 1.5
 SPIKE_BELOW: Final = 0.5
 SPIKES_MAX: Final = 2
 """So many in a row are ignored; one more is how things are now."""
+TOLERANCE: Final = 1e-9
+"""Buckets that are nearer than their width by no more than this are apart: that is what numbers are rounded by."""
 LEARNT_FROM_MIN: Final = 10
 """Publications in a window from which it is learnt what a delivery costs: what fewer cost is chance."""
 CORRECTION: Final = (0.5, 3.0)
@@ -185,16 +191,35 @@ class _Bucket:
         self.delay_s += (delay_s - self.delay_s) / self.observed
 
 
+Scale = Callable[[float], float]
+"""Says where work lies, in widths of buckets."""
+
+
+def by_tens(work: float) -> float:
+    """Return where so many subscriptions lie (4.2: counts are rounded to tens)."""
+    return work / BUCKET_WIDTH
+
+
+def by_shares(work: float) -> float:
+    """Return where so many deliveries lie: a publication goes to two clients or to a thousand, and to ten of them more.
+
+    With tens all that a broker of few clients has ever done would be one bucket, and between hundreds the noise of the
+    delay would be more than ten deliveries make.
+    """
+    return math.log1p(work) / math.log1p(BUCKET_SHARE)
+
+
 class DelayBuckets:
     """Learns what a publication costs as a function of the number of subscriptions (4.2): buckets, and a line.
 
     The paper puts a bucket at its rounded count. Here it is at the average of the counts that fell into it, so that a
     delay that is linear is learnt exactly, and not up to the rounding. Averages of neighbouring buckets may be as near
     as 14 and 15, and the slope between these would be all noise: a bucket that is nearer than rounded ones can be is
-    passed over.
+    passed over. `scale` is by what work is rounded, if it is not the number of subscriptions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scale: Scale = by_tens) -> None:
+        self._scale = scale
         self._buckets: dict[int, _Bucket] = {}
         self._last: _Bucket | None = None
         self._history: deque[float] = deque(maxlen=SPIKE_HISTORY)
@@ -213,7 +238,7 @@ class DelayBuckets:
             self._ignored += 1
             return False
         self._ignored = 0
-        place = int((work + BUCKET_WIDTH // 2) // BUCKET_WIDTH)
+        place = math.floor(self._scale(work) + 0.5)
         if place in self._buckets:
             self._buckets[place].add(work, delay_s)
         else:
@@ -256,8 +281,9 @@ class DelayBuckets:
         last = self._last
         if last is None:
             return []
+        here = self._scale(last.work)
         return [
             (each.delay_s - last.delay_s) / (each.work - last.work)
             for each in self._buckets.values()
-            if abs(each.work - last.work) >= BUCKET_WIDTH
+            if abs(self._scale(each.work) - here) >= 1 - TOLERANCE
         ]

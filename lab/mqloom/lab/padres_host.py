@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqloom.agents.balancer import Balancer
+from mqloom.agents.decisions import Decision
 from mqloom.core.counters import Counters
 from mqloom.core.ids import ClientId, GatewayId, SubscriptionKey
 from mqloom.core.load import Load
@@ -63,13 +65,17 @@ class Profiling:
 
 
 @dataclass(slots=True)
-class Ordered:
-    """A move that was ordered."""
+class Begun:
+    """A session of this broker as the offloading one: from its profile on both brokers are BUSY."""
 
     at: float
-    order: MoveClients
-    choice: OffloadChoice | None
-    """What it was expected to bring."""
+    decision: Decision | None
+    """What its agent knows of it, if that is one of ours."""
+    order: MoveClients | None = None
+    """Who was to move; None: nobody."""
+    ordered_at: float = 0.0
+    choice: OffloadChoice | None = None
+    """What that was expected to bring."""
     drained_at: float | None = None
     """When all who moved had left the old broker."""
 
@@ -128,9 +134,8 @@ class Host:
         self.name = name
         self.agent = agent
         self.profiling: Profiling | None = None
-        self.orders: list[Ordered] = []
-        """All moves that were ordered."""
-        self._choice: OffloadChoice | None = None
+        self.begun: list[Begun] = []
+        """All sessions, also those in which nobody was moved."""
         self._net, self._moves, self._clock, self._send = net, moves, net.clock, send
         self.journal = Journal(Counters())
         overlay = GuardedOverlay(name, TreeOverlay(name, near, {"strategy": "S0"}), near, self.journal)
@@ -185,15 +190,15 @@ class Host:
         match effect:
             case TakeProfile():
                 self._net.advance()
+                self.begun.append(Begun(self._clock.now, self._decision()))
                 self.profiling = profiling = Profiling(effect, self._clock.now)
                 self._net.profiled[self.name] = self._note
                 self._clock.at(self._clock.now + effect.timeout_s, lambda: self._profiled(profiling))
             case Compute():
                 self._clock.at(self._clock.now + COMPUTE_S, lambda: self._compute(effect))
             case MoveClients():
-                ordered = Ordered(self._clock.now, effect, self._choice)
-                self.orders.append(ordered)
-                self._choice = None
+                begun = self.begun[-1]
+                begun.order, begun.ordered_at = effect, self._clock.now
                 who = [subscriber_number(client) for client in effect.clients]
                 self._moves.order(
                     self.name,
@@ -201,8 +206,13 @@ class Host:
                     who,
                     effect.timeout_s,
                     lambda *ended: self._moved(effect.token, *ended),
-                    lambda: self._drained(ordered),
+                    lambda: self._drained(begun),
                 )
+
+    def _decision(self) -> Decision | None:
+        """Return what our agent has decided last."""
+        decisions = self.agent.decisions.last() if isinstance(self.agent, Balancer) else []
+        return next((each for each in decisions if each.is_offloading), None)
 
     def _note(self, quote: int, subscribers: Sequence[int]) -> None:
         profiling = self.profiling
@@ -234,13 +244,13 @@ class Host:
         try:
             event = Computed(effect.token, effect.function())
             if isinstance(event.result, OffloadChoice):
-                self._choice = event.result
+                self.begun[-1].choice = event.result
         except Exception as error:  # as the gateway does it: whatever it is, the agent is told
             event = Computed(effect.token, None, f"{type(error).__name__}: {error}")
         self._give(event)
 
-    def _drained(self, ordered: "Ordered") -> None:
-        ordered.drained_at = self._clock.now
+    def _drained(self, begun: Begun) -> None:
+        begun.drained_at = self._clock.now
 
     def _moved(self, token: str, moved: Sequence[int], stayed: Mapping[int, str]) -> None:
         names = {client_name(each): reason for each, reason in stayed.items()}

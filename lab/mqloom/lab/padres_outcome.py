@@ -11,8 +11,10 @@ import numpy as np
 
 from mqloom.core.ids import ClientId, GatewayId
 from mqloom.core.load import METRICS, Load, Metric
+from mqloom.gateway.agent_interfaces import MoveClients
 from mqloom.gateway.offload_interfaces import OffloadChoice
 from mqloom.lab.experiment import Curve, thinned
+from mqloom.lab.padres_host import Begun
 from mqloom.lab.padres_ledger import PERIOD_S, Ledger
 from mqloom.lab.padres_setups import Setup
 from mqloom.lab.padres_world import PadresWorld
@@ -28,7 +30,7 @@ DELAY_FACTOR_S: Final = 0.1
 
 
 class Session(NamedTuple):
-    """A session that ended in an order to move."""
+    """A session in which moves were ordered, and when that was."""
 
     at: float
     source: GatewayId
@@ -37,11 +39,24 @@ class Session(NamedTuple):
     choice: OffloadChoice | None = None
     """What it was expected to bring."""
     drained_at: float | None = None
+    metric: Metric | None = None
+    """What was to become less."""
 
     @property
     def ordered(self) -> int:
         """How many it was to move."""
         return len(self.clients)
+
+
+class IdleSession(NamedTuple):
+    """A session in which nobody was moved: all that it did is to keep two brokers from others."""
+
+    at: float
+    """When publications began to be sampled for it."""
+    source: GatewayId
+    target: GatewayId | None
+    metric: Metric | None
+    is_overload: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +66,9 @@ class Outcome:
     setup: Setup
     loads: dict[GatewayId, list[tuple[float, Load]]]
     sessions: Sequence[Session]
+    """Those that ordered moves."""
+    idle: Sequence[IdleSession] = ()
+    """All others."""
     counted: Sequence[tuple[float, Counter[str]]]
     ledger: Ledger
     published: int
@@ -62,6 +80,10 @@ class Outcome:
     def sessions_within(self, start: float, end: float) -> list[Session]:
         """Return the sessions between two times."""
         return [each for each in self.sessions if start <= each.at < end]
+
+    def idle_within(self, start: float, end: float) -> list[IdleSession]:
+        """Return the sessions between two times in which nobody was moved."""
+        return [each for each in self.idle if start <= each.at < end]
 
     def returned(self, start: float, end: float) -> int:
         """Return how often somebody was moved to a broker from which it had been moved away since the first time.
@@ -76,6 +98,21 @@ class Outcome:
                 count += session.target in brokers
                 brokers.add(session.source)
         return count
+
+    def reversals(self, start: float, end: float) -> list[Session]:
+        """Return the sessions between two times that went back to where the one before of the same two was from.
+
+        Others may go than those who came, so that nobody returns: where clients are alike that is oscillation as well.
+        It may be for another metric, of which the one that took has more than the one that gave.
+        """
+        sources: dict[frozenset[GatewayId], GatewayId] = {}
+        found = []
+        for session in self.sessions_within(start, end):
+            pair = frozenset((session.source, session.target))
+            if sources.get(pair, session.source) != session.source:
+                found.append(session)
+            sources[pair] = session.source
+        return found
 
     def means(
         self, metric: Metric, start: float, end: float, window_s: float = WINDOW_S
@@ -145,19 +182,31 @@ class Outcome:
 
 def outcome_of(world: PadresWorld) -> Outcome:
     """Return what came out of a run that is over."""
-    sessions = [
-        Session(each.at, name, each.order.to, tuple(each.order.clients), each.choice, each.drained_at)
-        for name, host in world.hosts.items()
-        for each in host.orders
-    ]
+    begun = [(name, each) for name, host in world.hosts.items() for each in host.begun]
+    sessions = [_session(name, each, each.order) for name, each in begun if each.order is not None]
+    idle = [_idle(name, each) for name, each in begun if each.order is None]
     return Outcome(
         setup=world.setup,
         loads=world.loads,
         sessions=sorted(sessions, key=lambda each: (each.at, each.source)),
+        idle=sorted(idle, key=lambda each: (each.at, each.source)),
         counted=world.counted,
         ledger=world.net.ledger,
         published=world.net.published,
     )
+
+
+def _session(name: GatewayId, begun: Begun, order: MoveClients) -> Session:
+    metric = begun.decision.metric if begun.decision is not None else None
+    clients = tuple(order.clients)
+    return Session(begun.ordered_at, name, order.to, clients, begun.choice, begun.drained_at, metric)
+
+
+def _idle(name: GatewayId, begun: Begun) -> IdleSession:
+    decision = begun.decision
+    if decision is None:
+        return IdleSession(begun.at, name, None, None, False)
+    return IdleSession(begun.at, name, decision.partner, decision.metric, decision.is_overload)
 
 
 def _time(counted: tuple[float, Counter[str]]) -> float:
@@ -172,4 +221,4 @@ def _smooth(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...
     )
 
 
-__all__ = ["METRICS", "Outcome", "Session", "outcome_of"]
+__all__ = ["METRICS", "IdleSession", "Outcome", "Session", "outcome_of"]

@@ -49,9 +49,10 @@ def _rows(name: str, outcome: Outcome) -> list[Row]:
     start, end = STAY_S[1], outcome.setup.length_s
     periods = range(int(start // PERIOD_S), int(end // PERIOD_S))
     delays = [outcome.ledger.mean_delay_s(at * PERIOD_S, (at + 1) * PERIOD_S) for at in periods]
-    sessions = outcome.sessions_within(start, end)
+    sessions, idle = outcome.sessions_within(start, end), outcome.idle_within(start, end)
     return [
         Row(name=f"{name}: sessions in a minute", ours=60 * len(sessions) / (end - start)),
+        Row(name=f"{name}: sessions in a minute that moved nobody", ours=60 * len(idle) / (end - start)),
         Row(name=f"{name}: moved in a minute", ours=60 * sum(each.ordered for each in sessions) / (end - start)),
         Row(name=f"{name}: delivery delay, mean", ours=outcome.ledger.mean_delay_s(start, end), unit="s"),
         at_most(f"{name}: delivery delay, largest of 10 s", max(delays), 0.1, paper="under 0.1", unit="s"),

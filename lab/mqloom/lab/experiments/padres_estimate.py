@@ -10,11 +10,14 @@ Subscribers who join meanwhile were not predicted: while everybody joins B1, it 
 minute after the last has joined, which begin from what was measured before, are counted apart: the paper's 8% and 3%
 are of "future traffic based on present data", and so are our targets. That rates change is in them.
 
+Both are told, and the mean of all.
+
 The matching delay of the model is a line, and of the second run one that bends: as long with 1,000 subscriptions, half
-of that from the square of their number.
+of that from the square of their number. In the third run, with the line again, no more than 50 publications are sampled
+for a session, as in the paper, where else it is up to 250; which of the targets it misses is told, and decides nothing.
 
 `--quick` is as short as that of `padres-local`, with one seed; so few sessions are left that the errors may be twice or
-four times as large.
+four times as large. A mean of fewer than 20 figures (`--quick`: 2) tells nothing, and has missed its target.
 """
 
 from dataclasses import dataclass, replace
@@ -24,13 +27,18 @@ from typing import Final
 from mqloom.agents.averages import mean_load
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import METRICS, Load, Metric
-from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_most
+from mqloom.lab.experiment import Curve, Experiment, Panel, Picture, Report, Row, Tell, at_least, at_most
 from mqloom.lab.experiments import padres_local
 from mqloom.lab.padres_outcome import DELAY_FACTOR_S, SETTLE_S, Outcome, Session
 from mqloom.lab.padres_plays import Play, play_all
 from mqloom.lab.padres_setups import BENT_LAW, SIMULATION, SIMULATION_LAW, DelayLaw, Setup
 
 WINDOWS: Final = 3
+FEW: Final[dict[str, object]] = {"press_samples_max": 50}
+"""As many samples as in the paper (Table III)."""
+FEW_NAME: Final = "linear, 50 samples"
+FIGURES_MIN, QUICK_FIGURES_MIN = 20, 2
+"""A mean of fewer tells nothing."""
 SEEDS, QUICK_SEEDS = 5, 1
 LEAST: Final[dict[Metric, float]] = {"input": 0.02, "match": 0.002, "output": 0.02}
 TARGETS: Final[dict[Metric, float]] = {"input": 0.08, "match": 0.005, "output": 0.03}
@@ -60,14 +68,19 @@ def run(seed: int, quick: bool, tell: Tell) -> Report:
     rows: list[Row] = []
     panels: list[Panel] = []
     seeds = [seed * 1_000 + number for number in range(QUICK_SEEDS if quick else SEEDS)]
-    plays = [Play(name, setup, each) for name, setup in (("linear", linear), ("bent", bent)) for each in seeds]
+    runs = (("linear", linear, None), ("bent", bent, None), (FEW_NAME, linear, FEW))
+    plays = [Play(name, setup, each, settings) for name, setup, settings in runs for each in seeds]
     compared: dict[str, list[Compared]] = {}
     for each, found in zip(plays, play_all(plays, tell, compare), strict=True):
         compared.setdefault(each.name, []).extend(found)
     targets = QUICK_TARGETS if quick else TARGETS
     for name, figures in compared.items():
-        rows += _rows(name, linear.join_s, figures, targets if name == "linear" else None)
-        panels += [_panel(name, metric, figures) for metric in METRICS]
+        least = QUICK_FIGURES_MIN if quick else FIGURES_MIN
+        rows += _rows(name, linear.join_s, figures, targets if name == "linear" else None, least)
+        if name == FEW_NAME:
+            rows.append(_missed(name, linear.join_s, figures, targets))
+        else:
+            panels += [_panel(name, metric, figures) for metric in METRICS]
     return Report(rows=tuple(rows), picture=Picture(x_label="observed", panels=tuple(panels)))
 
 
@@ -102,24 +115,42 @@ def loads_after(outcome: Outcome, session: Session, broker: GatewayId) -> Load |
     return mean_load(windows[:WINDOWS]) if windows else None
 
 
-def _rows(name: str, join_s: float, compared: list[Compared], targets: dict[Metric, float] | None) -> list[Row]:
+def _rows(
+    name: str, join_s: float, compared: list[Compared], targets: dict[Metric, float] | None, least: int
+) -> list[Row]:
     rows: list[Row] = []
     for metric in METRICS:
-        joined = join_s + SETTLE_S
-        calm = [each.error for each in compared if each.metric == metric and each.at > joined]
-        joining = [each.error for each in compared if each.metric == metric and each.at <= joined]
+        found = [each for each in compared if each.metric == metric]
+        calm = [each.error for each in found if each.at > join_s + SETTLE_S]
+        joining = [each.error for each in found if each.at <= join_s + SETTLE_S]
         label = padres_local.LABELS[metric]
         if targets is not None:
             error = fmean(calm) if calm else 1.0
             rows.append(at_most(f"{name}: mean error of {label}", error, targets[metric], paper=PAPER[metric]))
-        elif calm:
-            rows.append(Row(name=f"{name}: mean error of {label}", ours=fmean(calm)))
+            rows.append(at_least(f"{name}: figures of {label} compared", len(calm), least))
+        else:
+            rows += _mean(f"{name}: mean error of {label}", calm)
+            rows.append(Row(name=f"{name}: figures of {label} compared", ours=len(calm)))
         if calm:
             rows.append(Row(name=f"{name}: median error of {label}", ours=median(calm)))
-            rows.append(Row(name=f"{name}: figures compared", ours=len(calm)))
-        if joining:
-            rows.append(Row(name=f"{name}: mean error of {label} while subscribers join", ours=fmean(joining)))
+        rows += _mean(f"{name}: mean error of {label} while subscribers join", joining)
+        rows.append(Row(name=f"{name}: figures of {label} while subscribers join", ours=len(joining)))
+        rows += _mean(f"{name}: mean error of {label} over all", [*calm, *joining])
     return rows
+
+
+def _mean(name: str, errors: list[float]) -> list[Row]:
+    return [Row(name=name, ours=fmean(errors))] if errors else []
+
+
+def _missed(name: str, join_s: float, compared: list[Compared], targets: dict[Metric, float]) -> Row:
+    """Return which targets this run would miss."""
+    missed = []
+    for metric in METRICS:
+        calm = [each.error for each in compared if each.metric == metric and each.at > join_s + SETTLE_S]
+        if not calm or fmean(calm) > targets[metric]:
+            missed.append(padres_local.LABELS[metric])
+    return Row(name=f"{name}: misses the targets for", ours=", ".join(missed) or "nothing")
 
 
 def _panel(name: str, metric: Metric, compared: list[Compared]) -> Panel:

@@ -10,7 +10,8 @@ other figures are of all five, too: means, but sums of what must not be at all, 
 
 Farther clusters carry less: the mean output utilisation of a cluster is not more than 0.02 over that of the one before
 it, so as to let noise be noise. After convergence, which is a minute after the last session, neighbouring clusters may
-differ by the global trigger, 0.15, in windows of 60 s, the period of global PIE.
+differ by the global trigger, 0.15, in windows of 60 s, the period of global PIE. Sessions are those that ordered a
+move; how many others there were is told.
 
 How the number of clusters matters (Figure 20): 1 to 6 clusters of two equal edges, of 1,000 MHz, 128 MB and 4 Mbps, so
 that one cluster can carry everybody; the mean delivery delay of the last 1,000 of 5,000 s. Clusters more than three
@@ -98,6 +99,7 @@ def _rows(runs: list[Converged], quiet_s: float) -> list[Row]:
         Row(name="converges after that, each run", ours=", ".join(f"{each.after_s:,.0f}" for each in runs), unit="s"),
         Row(name="time to converge after the change of rates", ours=fmean(each.changed_s for each in runs), unit="s"),
         Row(name="sessions", ours=fmean(len(each.sessions) for each in outcomes)),
+        Row(name="sessions that moved nobody", ours=fmean(len(each.idle) for each in outcomes)),
         Row(name="subscribers moved", ours=fmean(sum(one.ordered for one in each.sessions) for each in outcomes)),
     ]
     means = [[fmean(loads) for loads in zip(*(each.loads(when) for each in runs), strict=True)] for when in (0, 1)]
@@ -111,7 +113,9 @@ def _rows(runs: list[Converged], quiet_s: float) -> list[Row]:
         share = fmean(_share_within(each.outcome, metric, span) for each in runs for span in each.spans)
         rows.append(at_least(f"windows with neighbours' {metric} within {TRIGGER}", share, 0.95, paper="all"))
     late = sum(len(each.sessions_within(end - quiet_s, end)) for each in outcomes)
+    idle = sum(len(each.idle_within(end - quiet_s, end)) for each in outcomes)
     rows.append(exactly(f"sessions in the last {quiet_s:g} s", late, 0, paper=0))
+    rows.append(Row(name=f"sessions in the last {quiet_s:g} s that moved nobody", ours=idle))
     rows.append(exactly("lost", sum(each.ledger.lost for each in outcomes), 0))
     rows.append(exactly("repeated", sum(each.ledger.repeated for each in outcomes), 0))
     rows.append(Row(name="deliveries owed", ours=sum(each.ledger.owed for each in outcomes)))
