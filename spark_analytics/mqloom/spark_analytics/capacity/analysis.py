@@ -126,7 +126,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         daily = over_time if by_hour is frame else columns(by_hour.orderBy("gateway", "bucket_at"))
         lately = without(daily, silent)
         tell(0.5, "links")
-        links = overlay.links_of(columns(overlay.overlay(telemetry["link"])))
+        links = overlay.links_of(columns(overlay.overlay(telemetry["link"], end_at)))
         links_here = [each for each in links if silent.keys().isdisjoint((each.gateway, each.peer))]
         clients = busy_clients(lately)
         neighbours = overlay.neighbours_of(links_here)
@@ -260,10 +260,10 @@ def _interests(
     return [], ""
 
 
-def latest(table: Columns, share: float) -> Columns:
-    """Return the rows of the last share of the time, by `bucket_at`."""
+def latest(table: Columns, share: float, seconds_max: float) -> Columns:
+    """Return the rows of the last share of the time, and of so many seconds at most, by `bucket_at`."""
     times = table["bucket_at"].astype(np.float64)
     if not len(times):
         return table
-    chosen = times >= times.max() - share * (times.max() - times.min())
+    chosen = times >= times.max() - min(share * (times.max() - times.min()), seconds_max)
     return {name: values[chosen] for name, values in table.items()}

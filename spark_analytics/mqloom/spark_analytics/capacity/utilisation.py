@@ -71,13 +71,18 @@ def _spread(frame: DataFrame, keep: Iterable[str]) -> DataFrame:
     return frame.select(*keep, *found)
 
 
+def _overloaded() -> list[Column]:
+    """Return in how many windows each resource was overloaded."""
+    return [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
+
+
 def utilisation(load: DataFrame) -> DataFrame:
     """Return a row for each broker: percentiles of all it is measured by, and how long it was overloaded.
 
     `epoch` is the last start of its gateway, and `epoch_at` the first that this told.
     """
     worst = [f.max(column).alias(f"{name}_max") for name, column in METRICS.items()]
-    over = [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
+    over = _overloaded()
     over += [
         (f.max(f.when(f.col(column) >= OVERLOADED, f.unix_micros("at"))) / 1e6).alias(f"{name}_overloaded_at")
         for name, column in RESOURCES.items()
@@ -117,7 +122,7 @@ def utilisation_over_time(load: DataFrame, bucket_s: int) -> DataFrame:
         f.avg("deliveries_s").alias("deliveries_s"),
         f.max("clients").alias("clients"),
     ]
-    summed = with_utilisation(load).groupBy("gateway", bucket).agg(*others, *means, *_percentiles())
+    summed = with_utilisation(load).groupBy("gateway", bucket).agg(*others, *means, *_overloaded(), *_percentiles())
     keep = [name for name in summed.columns if name not in METRICS]
     return _spread(summed, keep)
 

@@ -105,7 +105,7 @@ VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
     "what_if": lambda views: views.rows(
         [row for scenario in views.analysis.scenarios for row in scenario.rows()], what_if.SCHEMA
     ),
-    "overlay": lambda views: overlay.overlay(views.of("link")),
+    "overlay": lambda views: overlay.overlay(views.of("link"), views.span[1]),
     "soft_links_worth_having": lambda views: views.rows(views.analysis.candidates, overlay.CANDIDATE_SCHEMA),
     "best_place": lambda views: views.rows(views.analysis.sites, overlay.PLACE_SCHEMA),
     "balancing_sessions": lambda views: views.sessions,
