@@ -7,6 +7,7 @@ import pytest
 
 from mqloom.spark_analytics.capacity.analysis import Analysis
 from mqloom.spark_analytics.capacity.balancing import Balancing
+from mqloom.spark_analytics.capacity.clocks import WrongClock
 from mqloom.spark_analytics.capacity.estimates import busy_estimates
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.forecast import forecasts_of
@@ -79,6 +80,7 @@ def federation(used: dict[tuple[str, str], Floats], full: float = FULL, days: in
         hot_hours=NOBODY,
         imbalance={name: np.array([], object) for name in ("bucket_at", "metric")},
         silent={},
+        wrong_clocks=[],
         members=list(BROKERS),
         forecasts=forecasts_of(over_time, full),
         models={},
@@ -216,6 +218,14 @@ def test_of_long_telemetry_the_last_week_says_whether_load_is_uneven() -> None:
     bad = federation({}, days=90)
     assert kinds(findings_of(uneven(bad, "EAST", 6 * 24))) == [("imbalance", "EAST")]
     assert findings_of(uneven(bad, "EAST", 2 * 24)) == []
+
+
+def test_a_wrong_clock_is_named() -> None:
+    clocks = [WrongClock("EAST", 7_200.0, is_past=False), WrongClock("WEST", -20_000 * 86_400.0, is_past=True)]
+    found = findings_of(replace(federation({}), wrong_clocks=clocks))
+    assert kinds(found) == [("clock", "EAST"), ("clock", "WEST")]
+    titles = [each.title for each in found]
+    assert titles == ["The clock of EAST is 2 hours ahead", "The clock of WEST was 20,000 days behind"]
 
 
 def test_two_full_hours_are_no_busiest_hours() -> None:

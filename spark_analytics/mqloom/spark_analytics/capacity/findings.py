@@ -380,6 +380,22 @@ def _telemetry(analysis: Analysis) -> Iterator[CapacityFinding]:
         )
 
 
+def _clocks(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.wrong_clocks:
+        off = f"{length(abs(each.ahead_s))} {'ahead' if each.ahead_s > 0 else 'behind'}"
+        yield CapacityFinding(
+            kind="clock",
+            urgency="soon",
+            broker=each.gateway,
+            title=f"The clock of {each.gateway} {'was' if each.is_past else 'is'} {off}",
+            evidence="By the order in which records came to the collector, and the times of others. "
+            + ("What it told of these times is left out." if each.is_past else "What is said of it here may be off."),
+            action="Have its machine set its clock by the network (NTP).",
+            section="about",
+            severity=1 / (1 + each.is_past),
+        )
+
+
 RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
     _overloads,
     _full,
@@ -392,4 +408,5 @@ RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
     _forwards,
     _redundancy,
     _telemetry,
+    _clocks,
 )

@@ -92,6 +92,7 @@ def utilisation(load: DataFrame) -> DataFrame:
         f.avg("window_s").alias("window_s"),
         (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
         (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
+        f.max("position").alias("last_position"),
         f.max("epoch").alias("epoch"),
         (f.min(f.struct(-f.col("epoch"), f.unix_micros("at").alias("at")))["at"] / 1e6).alias("epoch_at"),
         f.count_if(f.col("utilisation") >= OVERLOADED).alias("overloaded"),

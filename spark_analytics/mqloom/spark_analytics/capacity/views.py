@@ -14,6 +14,7 @@ from pyspark.sql.types import DoubleType
 
 from mqloom.spark_analytics.capacity import balancing, overlay, redundancy, service, utilisation, what_if
 from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
+from mqloom.spark_analytics.capacity.clocks import Extent, ends_of, extent_of
 from mqloom.spark_analytics.capacity.forecast import SCHEMA as FORECAST_SCHEMA
 from mqloom.spark_analytics.capacity.frames import Telemetry, columns, frame_of
 from mqloom.spark_analytics.capacity.groups import group_traffic
@@ -45,6 +46,11 @@ class CapacityViews:
         """Raw load records."""
         return self._telemetry["load"]
 
+    @property
+    def within(self) -> DataFrame:
+        """Those whose times can be right."""
+        return self.extent[0].within(self.load)
+
     def of(self, kind: str) -> DataFrame:
         """Return raw records of a kind."""
         return self._telemetry[kind]
@@ -55,15 +61,18 @@ class CapacityViews:
         return analyse(self._telemetry, self._questions, lambda share, text: None)
 
     @cached_property
-    def span(self) -> tuple[float, float, float]:
+    def extent(self) -> tuple[Extent, float]:
         """When load records begin and end, and how long a window is; nothing of none."""
-        first = (f.min(f.unix_micros("at")) / 1e6).alias("first")
-        last = (f.max(f.unix_micros("at")) / 1e6).alias("last")
-        found = columns(self.load.agg(first, last, f.max("window_s").alias("window_s")))
-        if found["window_s"][0] is None:
-            return 0.0, 0.0, 0.0
-        window_s = float(found["window_s"][0])
-        return float(found["first"][0]) - window_s, float(found["last"][0]), window_s
+        ends = columns(ends_of(self.load))
+        if not len(ends["gateway"]):
+            return Extent(0.0, 0.0), 0.0
+        return extent_of(self.load, ends), float(ends["window_s"].max())
+
+    @property
+    def span(self) -> tuple[float, float, float]:
+        """From when to when telemetry is, and how long a window is."""
+        extent, window_s = self.extent
+        return extent.start_at - window_s, extent.end_at, window_s
 
     @cached_property
     def bucket_s(self) -> int:
@@ -76,12 +85,12 @@ class CapacityViews:
         """Utilisation by the hour or shorter, of the last days."""
         start_at, end_at, window_s = self.span
         bucket_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
-        return utilisation.utilisation_over_time(utilisation.lately(self.load, end_at), bucket_s)
+        return utilisation.utilisation_over_time(utilisation.lately(self.within, end_at), bucket_s)
 
     @cached_property
     def over_time(self) -> DataFrame:
         """Utilisation by bucket."""
-        return utilisation.utilisation_over_time(self.load, self.bucket_s)
+        return utilisation.utilisation_over_time(self.within, self.bucket_s)
 
     @cached_property
     def sessions(self) -> DataFrame:
