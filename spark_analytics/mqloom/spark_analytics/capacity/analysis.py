@@ -109,17 +109,17 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     telemetry["load"].sparkSession.conf.set(SHUFFLE, "65536")
     tell(0.0, "utilisation of each broker")
     load, used, extent = _within(telemetry["load"])
-    window_s = float(used["window_s"].max())
+    window_s, brokers = float(used["window_s"].max()), len(used["gateway"])
     start_at, end_at = extent.start_at - window_s, extent.end_at  # a record stands at the end of its window
-    bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s)
+    bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s, brokers)
     silent = extent.silent
     present = without(used, silent)
     tell(0.25, "utilisation over time")
     frame = utilisation.utilisation_over_time(load, bucket_s).persist()
-    daily_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
+    daily_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s, brokers)
     by_hour = frame
     if daily_s < bucket_s:
-        by_hour = utilisation.utilisation_over_time(utilisation.lately(load, end_at), daily_s).persist()
+        by_hour = utilisation.utilisation_over_time(utilisation.lately(load, end_at, brokers), daily_s).persist()
     try:
         over_time = columns(frame.orderBy("gateway", "bucket_at"))
         daily = over_time if by_hour is frame else columns(by_hour.orderBy("gateway", "bucket_at"))

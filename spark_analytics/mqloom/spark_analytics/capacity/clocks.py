@@ -90,7 +90,7 @@ def _leave_out_apart(load: DataFrame, found: Extent) -> None:
     """Leave out the days that cannot be right: those apart from most that came among these, or are a year apart."""
     seconds = f.unix_micros("at") / 1e6
     days = columns(
-        load.groupBy("gateway", f.floor(seconds / DAY_S).alias("day")).agg(
+        load.groupBy(f.floor(seconds / DAY_S).alias("day")).agg(
             f.count("*").alias("windows"),
             f.min(seconds).alias("first_at"),
             f.max(seconds).alias("last_at"),
@@ -117,8 +117,11 @@ def _leave_out_apart(load: DataFrame, found: Extent) -> None:
             kept |= these
             continue
         ahead_s = float(gap_days * DAY_S) * (-1 if number < main else 1)
-        names = sorted({str(each) for each in days["gateway"][these]})
-        found.wrong += [WrongClock(gateway, ahead_s, is_past=True) for gateway in names]
+        left_out = seconds.between(
+            *(float(each) for each in (days["first_at"][these].min(), days["last_at"][these].max()))
+        )
+        names = columns(load.where(left_out).select("gateway").distinct())["gateway"]
+        found.wrong += [WrongClock(gateway, ahead_s, is_past=True) for gateway in sorted(map(str, names))]
     found.is_cut = not bool(kept.all())
     found.start_at = float(days["first_at"][kept].astype(np.float64).min())
     found.end_at = float(days["last_at"][kept].astype(np.float64).max())

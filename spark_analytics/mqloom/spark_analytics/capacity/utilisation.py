@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from mqloom.spark_analytics.capacity.frames import ROWS_MAX
 from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, RESOURCES
 
 METRICS: Final = {
@@ -24,11 +25,11 @@ METRICS: Final = {
 
 PERCENTS: Final = (50, 95, 99)
 
-BUCKETS_S: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400)
-"""How long buckets of time can be, in seconds: all divide a day, so that days can be compared."""
+BUCKETS_S: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 604_800)
+"""How long buckets of time can be, in seconds: all divide a day, so that days can be compared, but the last."""
 
 BUCKETS_MAX: Final = 2_400
-"""Buckets of one broker: 25 days of quarters of an hour, 100 of hours."""
+"""Buckets of one broker: 25 days of quarters of an hour, 100 of hours; fewer where there are over 800 brokers."""
 
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
@@ -36,23 +37,36 @@ DAY_S: Final = 86_400
 DAILY_S: Final = 100 * DAY_S
 """From so long before the end on a day is looked at by the hour: of more days such buckets would be too many."""
 
-
 WINDOWS_LEAST: Final = 5
 """Windows in a bucket: of fewer percentiles would say nothing."""
 
 
-def bucket_s_for(span_s: float, window_s: float) -> int:
+def buckets_max_for(brokers: int) -> int:
+    """Return how many buckets each of so many brokers can have, for all of them to be collected.
+
+    Two more of each may be there, as a time does not begin and end with a bucket.
+    """
+    return max(1, min(BUCKETS_MAX, ROWS_MAX // max(1, brokers) - 2))
+
+
+def bucket_s_for(span_s: float, window_s: float, brokers: int) -> int:
     """Return how long buckets should be for so many seconds of windows of that length: as short as makes sense.
 
-    From `BUCKETS_MAX` days on, which is six years, there are more than that many.
+    Of very long times, which is over three years of 10,000 brokers, there are more buckets than should be.
     """
-    fitting = (each for each in BUCKETS_S if span_s / each <= BUCKETS_MAX and each >= WINDOWS_LEAST * window_s)
+    most = buckets_max_for(brokers)
+    fitting = (each for each in BUCKETS_S if span_s / each <= most and each >= WINDOWS_LEAST * window_s)
     return next(fitting, BUCKETS_S[-1])
 
 
-def daily_bucket_s_for(span_s: float, window_s: float) -> int:
+def daily_s_for(brokers: int) -> float:
+    """Return for how long before the end a day is looked at by the hour."""
+    return min(DAILY_S, buckets_max_for(brokers) * HOUR_S)
+
+
+def daily_bucket_s_for(span_s: float, window_s: float, brokers: int) -> int:
     """Return how long buckets should be in which a day's pattern is looked for: as above, but an hour at most."""
-    return min(HOUR_S, bucket_s_for(min(span_s, DAILY_S), window_s))
+    return min(HOUR_S, bucket_s_for(min(span_s, daily_s_for(brokers)), window_s, brokers))
 
 
 def with_utilisation(load: DataFrame) -> DataFrame:
@@ -128,9 +142,9 @@ def utilisation_over_time(load: DataFrame, bucket_s: int) -> DataFrame:
     return _spread(summed, keep)
 
 
-def lately(load: DataFrame, end_at: float) -> DataFrame:
+def lately(load: DataFrame, end_at: float, brokers: int) -> DataFrame:
     """Return the load records of the last days, of as many as are looked at by the hour."""
-    return load.where(f.unix_micros("at") / 1e6 > end_at - DAILY_S)
+    return load.where(f.unix_micros("at") / 1e6 > end_at - daily_s_for(brokers))
 
 
 def hot_hours(over_time: DataFrame) -> DataFrame:

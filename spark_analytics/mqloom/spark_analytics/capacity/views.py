@@ -61,31 +61,30 @@ class CapacityViews:
         return analyse(self._telemetry, self._questions, lambda share, text: None)
 
     @cached_property
-    def extent(self) -> tuple[Extent, float]:
-        """When load records begin and end, and how long a window is; nothing of none."""
+    def extent(self) -> tuple[Extent, float, int]:
+        """When load records begin and end, how long a window is, and how many brokers there are; nothing of none."""
         ends = columns(ends_of(self.load))
         if not len(ends["gateway"]):
-            return Extent(0.0, 0.0), 0.0
-        return extent_of(self.load, ends), float(ends["window_s"].max())
+            return Extent(0.0, 0.0), 0.0, 0
+        return extent_of(self.load, ends), float(ends["window_s"].max()), len(ends["gateway"])
 
     @property
-    def span(self) -> tuple[float, float, float]:
-        """From when to when telemetry is, and how long a window is."""
-        extent, window_s = self.extent
-        return extent.start_at - window_s, extent.end_at, window_s
+    def span(self) -> tuple[float, float, int]:
+        """For how long there is telemetry, how long a window is, and how many brokers there are: for buckets."""
+        extent, window_s, brokers = self.extent
+        return extent.end_at - extent.start_at + window_s, window_s, brokers
 
     @cached_property
     def bucket_s(self) -> int:
         """How long buckets of time are."""
-        start_at, end_at, window_s = self.span
-        return utilisation.bucket_s_for(end_at - start_at, window_s)
+        return utilisation.bucket_s_for(*self.span)
 
     @cached_property
     def daily(self) -> DataFrame:
         """Utilisation by the hour or shorter, of the last days."""
-        start_at, end_at, window_s = self.span
-        bucket_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
-        return utilisation.utilisation_over_time(utilisation.lately(self.within, end_at), bucket_s)
+        extent, _, brokers = self.extent
+        bucket_s = utilisation.daily_bucket_s_for(*self.span)
+        return utilisation.utilisation_over_time(utilisation.lately(self.within, extent.end_at, brokers), bucket_s)
 
     @cached_property
     def over_time(self) -> DataFrame:
@@ -114,7 +113,7 @@ VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
     "what_if": lambda views: views.rows(
         [row for scenario in views.analysis.scenarios for row in scenario.rows()], what_if.SCHEMA
     ),
-    "overlay": lambda views: overlay.overlay(views.of("link"), views.span[1]),
+    "overlay": lambda views: overlay.overlay(views.of("link"), views.extent[0].end_at),
     "soft_links_worth_having": lambda views: views.rows(views.analysis.candidates, overlay.CANDIDATE_SCHEMA),
     "best_place": lambda views: views.rows(views.analysis.sites, overlay.PLACE_SCHEMA),
     "balancing_sessions": lambda views: views.sessions,
