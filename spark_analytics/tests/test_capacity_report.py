@@ -102,6 +102,7 @@ def test_a_view_is_made_when_a_query_names_it(spark: SparkSession, telemetry: Ta
     fresh = CapacityViews(telemetry)
     assert fresh.ensure("SELECT * FROM Utilisation JOIN telemetry_load") == ["utilisation"]
     assert fresh.ensure("SELECT * FROM utilisation") == []
+    assert fresh.ensure("SELECT count(*) AS clusters FROM telemetry_link") == []
 
 
 def test_every_view_has_rows_or_columns_to_show(spark: SparkSession, views: CapacityViews) -> None:

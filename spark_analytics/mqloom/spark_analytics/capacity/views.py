@@ -19,6 +19,7 @@ from mqloom.spark_analytics.capacity.forecast import SCHEMA as FORECAST_SCHEMA
 from mqloom.spark_analytics.capacity.frames import Telemetry, columns, frame_of
 from mqloom.spark_analytics.capacity.groups import group_traffic
 from mqloom.spark_analytics.capacity.questions import Questions
+from mqloom.spark_analytics.capacity.relations import relations_in
 
 _TIMES: Final = re.compile(r"^(at|.*_at|full_from|full_to)$")
 
@@ -33,9 +34,7 @@ class CapacityViews:
 
     def ensure(self, query: str) -> list[str]:
         """Make the views that a query names and that are not there yet; return which these are."""
-        new = [
-            name for name in VIEWS if name not in self._made and re.search(rf"\b{name}\b", query, flags=re.IGNORECASE)
-        ]
+        new = sorted(relations_in(query) & VIEWS.keys() - self._made)
         for name in new:
             _with_times(VIEWS[name](self)).createOrReplaceTempView(name)
             self._made.add(name)
