@@ -140,6 +140,6 @@ class ProgressLine:
 def _summary(collector: Collector[bytes]) -> str:
     counts = collector.counts
     text = f"{counts['records']:,} records of {collector.gateways:,} gateways, {in_units(counts['bytes'])}"
-    names = ("repeated", "outdated", "early", "refused", "strangers", "failed commits", "put off")
+    names = ("repeated", "outdated", "early", "refused", "strangers", "failed commits", "put off", "forgotten")
     others = [f"{counts[name]:,} {name}" for name in names]
     return ", ".join([text, *(each for each in others if not each.startswith("0 "))])
