@@ -29,6 +29,7 @@ from mqloom.spark_analytics.capacity.service import ServiceModel
 from mqloom.spark_analytics.capacity.utilisation import imbalance
 from mqloom.spark_analytics.capacity.views import VIEWS, CapacityViews
 from mqloom.spark_analytics.capacity.what_if import Outlook, Scenario
+from mqloom.spark_analytics.report.elements import milliseconds
 from mqloom.spark_analytics.report.figures import figures_of
 from mqloom.spark_analytics.report.page import page_of
 from mqloom.spark_analytics.sessions import SMALL, start
@@ -426,6 +427,8 @@ def test_the_page_is_one_file_that_shows_every_section(analysis: Analysis) -> No
 
 def test_a_page_without_findings_says_so(analysis: Analysis) -> None:
     page = page_of(analysis, [])
+    delays = [milliseconds(float(analysis.utilisation[f"delay_p{each}"][0])) for each in (50, 95, 99)]
+    assert " / ".join(delays) in page
     assert "<h1>All is well</h1>" in page
     assert "Nothing was found" in page
 

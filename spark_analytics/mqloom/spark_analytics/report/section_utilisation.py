@@ -108,7 +108,7 @@ def _table(analysis: Analysis) -> str:
             " / ".join(f"{float(used[f'{name}_p{each}'][place]) * 100:.0f}" for each in PERCENTS) + "%"
             for name in WORDS
         ]
-        delay = " / ".join(milliseconds(float(used[f"delay_p{each}"][place])) for each in (50, 99))
+        delay = " / ".join(milliseconds(float(used[f"delay_p{each}"][place])) for each in PERCENTS)
         share = float(used["overloaded"][place]) / float(used["windows"][place])
         rows.append(
             [
@@ -120,7 +120,7 @@ def _table(analysis: Analysis) -> str:
                 number(float(used["subscriptions"][place])),
             ]
         )
-    note = '<p class="note">Each p50 / p95 / p99, of service times p50 / p99.</p>'
+    note = '<p class="note">Each p50 / p95 / p99.</p>'
     return table(heads, rows) + note
 
 
