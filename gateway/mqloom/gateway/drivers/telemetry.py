@@ -245,7 +245,10 @@ class TelemetryDriver:
         if dropped > self._counted:
             counters.add("telemetry_dropped", "queue full", amount=dropped - self._counted)
             if dropped.bit_length() > self._counted.bit_length():
-                text = "the collector at %s does not take telemetry: %s records were dropped so far"
+                text = (
+                    "the collector at %s does not take telemetry: %s records were dropped so far; does it run, with "
+                    "the same key, is there another gateway of this name, or was the clock ahead at an earlier start?"
+                )
                 self._log.warning(text, self._plan.endpoint, dropped)
             self._counted = dropped
 
