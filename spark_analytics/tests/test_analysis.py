@@ -118,5 +118,5 @@ def test_of_half_a_year_a_day_is_still_looked_at_by_the_hour(spark: SparkSession
     assert np.corrcoef(truth, shown)[0, 1] > 0.99
     with tables(spark, spool=tmp_path) as telemetry:
         views = CapacityViews(telemetry)
-        views.ensure("hot_hours")
+        views.ensure("SELECT hour FROM hot_hours")
         assert columns(spark.sql("SELECT hour FROM hot_hours"))["hour"].tolist() == list(range(24))
