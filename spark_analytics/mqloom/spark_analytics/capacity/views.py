@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType
 
 from mqloom.spark_analytics.capacity import balancing, overlay, redundancy, service, utilisation, what_if
-from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
+from mqloom.spark_analytics.capacity.analysis import Analysis, Tell, analyse
 from mqloom.spark_analytics.capacity.clocks import Extent, ends_of, extent_of
 from mqloom.spark_analytics.capacity.forecast import SCHEMA as FORECAST_SCHEMA
 from mqloom.spark_analytics.capacity.frames import Telemetry, columns, frame_of
@@ -24,6 +24,10 @@ from mqloom.spark_analytics.capacity.relations import relations_in
 _TIMES: Final = re.compile(r"^(at|.*_at|full_from|full_to)$")
 
 
+def _tell_nobody(_share: float, _text: str) -> None:
+    """Tell nobody."""
+
+
 class CapacityViews:
     """The views over some telemetry."""
 
@@ -31,9 +35,14 @@ class CapacityViews:
         self._telemetry = telemetry
         self._questions = questions or Questions()
         self._made: set[str] = set()
+        self._tell: Tell = _tell_nobody
 
-    def ensure(self, query: str) -> list[str]:
-        """Make the views that a query names and that are not there yet; return which these are."""
+    def ensure(self, query: str, tell: Tell = _tell_nobody) -> list[str]:
+        """Make the views that a query names and that are not there yet; return which these are.
+
+        Those that are no plain query may take long, and `tell` hears how far they are.
+        """
+        self._tell = tell
         new = sorted(relations_in(query) & VIEWS.keys() - self._made)
         for name in new:
             _with_times(VIEWS[name](self)).createOrReplaceTempView(name)
@@ -57,7 +66,7 @@ class CapacityViews:
     @cached_property
     def analysis(self) -> Analysis:
         """All answers, for views that are no plain query."""
-        return analyse(self._telemetry, self._questions, lambda share, text: None)
+        return analyse(self._telemetry, self._questions, self._tell)
 
     @cached_property
     def extent(self) -> tuple[Extent, float, int]:
