@@ -1,18 +1,25 @@
-"""The same query on a cluster through the collector, and on this machine through the files."""
+"""The same query on a cluster through the collector, and on this machine through the files; commands, and programs."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
+from integration_tests.processes import Process
 from integration_tests.spark_cluster import spark_cluster
 from integration_tests.spark_parts import collector_process, java_or_skip
+from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import BatchHeader, BrokerRecord, LoadRecord, encode_batch, encode_record
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.ports import free_port
+from mqloom.spark_analytics.java import find_java
 from mqloom.spark_analytics.spool import SpoolWriter
 
 PROGRAM = """
@@ -75,3 +82,60 @@ def test_a_cluster_reads_from_the_collector_what_this_machine_reads_from_the_fil
     assert sum(count for _, count, _ in remote["kinds"]) == 50_000
     assert len(worked) == 2
     assert list(scratch.iterdir()) == []
+
+
+DOCS = Path(__file__).parents[1] / "docs" / "spark-source.md"
+BATCHES = 100
+COMMAND_S_MAX = 240.0
+
+
+def submitted(folder: Path, url: str, program: str) -> str:
+    """Return what a program says that spark-submit runs on a cluster."""
+    (folder / "program.py").write_text(program)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    environment = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [submit, "--master", url, "program.py"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        timeout=COMMAND_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-5_000:]
+    return done.stdout.decode()
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+@pytest.mark.timeout(900)
+def test_sql_and_stream_and_a_program_that_is_submitted_run_on_a_cluster_with_a_key(tmp_path: Path) -> None:
+    java_or_skip()
+    spool, scratch, keys, port = tmp_path / "spool", tmp_path / "scratch", tmp_path / "telemetry.keys", free_port()
+    scratch.mkdir()
+    fill(spool, BATCHES)
+    assert main(["keys", "new", str(tmp_path / "all.keys")]) == 0
+    assert main(["keys", "telemetry", str(tmp_path / "all.keys"), "--to", str(keys)]) == 0
+    (tmp_path / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    (example,) = re.findall(r"```python\n(# utilisation\.py\n.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    with (
+        mosquitto_process(tmp_path / "mosquitto.conf", port),
+        spark_cluster(tmp_path / "cluster") as url,
+        collector_process(spool, key_file=keys) as collector,
+    ):
+        words = ["--endpoint", collector.serving, "--key-file", str(keys), "--master", url]
+        words += ["--set", "spark.driver.host=127.0.0.1", "--scratch", str(scratch)]
+        query = "SELECT gateway, count(*) AS records FROM telemetry_load GROUP BY gateway ORDER BY gateway"
+        sql = Process(["spark", "sql", *words, "--format", "csv", query], scratch)
+        assert sql.wait(COMMAND_S_MAX) == 0, sql.log[-20:]
+        where = ["--checkpoint", str(tmp_path / "watch"), "--host", "127.0.0.1", "--port", str(port)]
+        stream = Process(["spark", "stream", *words, *where, "--once"], scratch)
+        assert stream.wait(COMMAND_S_MAX) == 0, stream.log[-20:]
+        option = f'.option("endpoint", "{collector.serving}").option("key_file", "{keys}")'
+        program = example.replace('.option("endpoint", "tcp://collector.example:5571")', option)
+        assert program != example
+        told = submitted(scratch, url, program)
+    each = BATCHES // 5 * 50
+    assert sql.output == ["gateway,records", *(f"gateway-{number},{each}" for number in range(5))]
+    # By what `fill` writes, four gateways use too much processor, and two of them less again.
+    assert "6 alerts on mqloom/v1/alerts" in stream.log
+    assert [line for line in told.splitlines() if "gateway-" in line]

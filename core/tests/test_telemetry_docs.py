@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mqloom.core.telemetry import KINDS
+from mqloom.core.telemetry import KINDS, BatchHeader
 
 TEXT = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 
@@ -23,3 +23,8 @@ def test_every_record_is_documented_with_its_fields_in_their_order(kind: str) ->
 
 def test_no_record_is_documented_that_does_not_exist() -> None:
     assert re.findall(r"\n### (\w+)\n", TEXT) == list(KINDS)
+
+
+def test_the_header_of_a_batch_is_documented_with_its_fields_in_their_order() -> None:
+    (header,) = re.findall(r"`\[\[(version,[^]]+)\]", TEXT)
+    assert header.replace("\n", " ").split(", ") == [each.name for each in msgspec.structs.fields(BatchHeader)]

@@ -26,6 +26,7 @@ from mqloom.core.telemetry_outbox import Kept, encode_kept
 from mqloom.core.telemetry_sockets import listen
 from mqloom.gateway.assembly import Assembly
 from mqloom.gateway.configuration_checks import load_federation
+from mqloom.gateway.drivers import telemetry
 from mqloom.gateway.drivers.gateway import wait_until_ready
 from mqloom.gateway.drivers.telemetry import TICK_S
 from mqloom.lab.ports import free_port
@@ -207,6 +208,28 @@ def test_a_configuration_that_was_read_again_ends_begins_and_moves_telemetry(tmp
         assert min(other.records) > max(one.records) - 100
         one.close()
         other.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_configuration_is_told_again_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "SETTINGS_EVERY_S", 0.5)
+    collector = free_port()
+
+    async def scenario() -> None:
+        catcher = Catcher(collector)
+
+        def told() -> bool:
+            catcher.catch()
+            return len([each for each in catcher.of(ConfigurationRecord) if each.what == "version"]) > 2
+
+        async with running(write(tmp_path, text(free_port(), collector))):
+            await until(told)
+        first, *again = [each for each in catcher.of(ConfigurationRecord) if each.what == "telemetry.window_s"]
+        assert (first.before, first.after) == ("", "0.2")
+        assert {(each.before, each.after) for each in again} == {("0.2", "0.2")}
+        assert again[0].at - first.at >= 0.4
+        catcher.close()
 
     asyncio.run(scenario())
 

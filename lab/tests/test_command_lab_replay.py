@@ -7,7 +7,7 @@ import pytest
 
 from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
-from mqloom.lab import replay_recording
+from mqloom.lab import replay_example, replay_recording
 from mqloom.lab.command_lab_replay import changes_of
 from mqloom.lab.replay_example import make_spool
 from mqloom.lab.replay_recording import ReplayError, Span, read_recording
@@ -68,6 +68,25 @@ def test_of_a_long_recording_one_day_is_replayed(tmp_path: Path, capsys: pytest.
     loads = read_recording(spool, lambda *_: None, half).gateways[GatewayId("WEAK")].loads
     assert min(load.at for load in loads) >= first + 300.0
     assert read_recording(spool, lambda *_: None, half).balance == read_recording(spool, lambda *_: None).balance
+
+
+def test_settings_that_are_not_recorded_are_not_told_as_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["lab", "replay", "--day", "1970-01-12"]
+    assert main([*words, str(make_spool(tmp_path / "known"))]) == 0
+    known = capsys.readouterr().out
+    assert "the recorded settings" in known
+    assert "not recorded" not in known
+    monkeypatch.setattr(replay_example, "SETTINGS", {})
+    assert main([*words, str(make_spool(tmp_path / "unknown"))]) == 0
+    unknown = " ".join(capsys.readouterr().out.split())
+    assert "replay with the settings by default" in unknown
+    assert "the settings of the load agents are not recorded: those by default were used" in unknown
+    assert "groups of subscribers HUB and 2 more tells of at most is not recorded: 1,000" in unknown
+    monkeypatch.setattr(replay_example, "SETTINGS", {"version": '"1"', "telemetry.groups_max": "1000"})
+    assert main([*words, str(make_spool(tmp_path / "default"))]) == 0  # told all, and these agents have no settings
+    assert "not recorded" not in capsys.readouterr().out
 
 
 def test_a_recording_that_does_not_fit_is_told(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ class Broker:
         self.texts: list[str] = []
         self.dies_at = -1
 
-    def publish(self, alerts: list[Alert], tick_off: Callable[[str], None]) -> None:
+    def publish(self, alerts: list[Alert], tick_off: Callable[[Collection[str]], None]) -> None:
         for alert in alerts:
             if len(self.has) == self.dies_at:
                 raise CrashError
             self.has.append(alert.id)
             self.texts.append(alert.text)
-            tick_off(alert.id)
+            tick_off([alert.id])
 
 
 def dropped(*positions: int) -> list[dict[str, Any]]:

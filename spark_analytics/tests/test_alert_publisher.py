@@ -1,5 +1,6 @@
 import queue
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class CrashError(Exception):
     pass
 
 
-def crash(_: str) -> None:
+def crash(_: Collection[str]) -> None:
     raise CrashError
 
 
@@ -70,8 +71,8 @@ def test_a_plain_client_gets_each_alert_once_although_the_publisher_died_before_
         with pytest.raises(CrashError), AlertPublisher(login, TOPIC, "me") as publisher:
             publisher.publish([alert(1), alert(2)], crash)
         with AlertPublisher(login, TOPIC, "me", ["a1", "a2"]) as publisher:
-            publisher.publish([alert(1), alert(2), alert(3)], ticked.append)
-            publisher.publish([alert(4)], ticked.append)
+            publisher.publish([alert(1), alert(2), alert(3)], ticked.extend)
+            publisher.publish([alert(4)], ticked.extend)
         assert [came.get(timeout=10) for _ in range(4)] == ["a1", "a2", "a3", "a4"]
         assert came.empty()
     assert ticked == ["a1", "a2", "a3", "a4"]
@@ -81,7 +82,7 @@ def test_what_others_publish_there_is_left_alone(login: BrokerLogin) -> None:
     ticked: list[str] = []
     with AlertPublisher(login, TOPIC, "me") as one, AlertPublisher(login, TOPIC, "other") as other:
         other.publish([alert(number) for number in range(50)], lambda _: None)
-        one.publish([alert(100)], ticked.append)
+        one.publish([alert(100)], ticked.extend)
     assert ticked == ["a100"]
 
 
@@ -93,8 +94,21 @@ def test_what_others_publish_there_does_not_fill_what_the_broker_keeps_for_us(
     with AlertPublisher(login, TOPIC, "me") as one, AlertPublisher(login, TOPIC, "other") as other:
         for begin in range(0, 2_000, 200):  # twice what a Mosquitto queues for one session
             other.publish([alert(number) for number in range(begin, begin + 200)], lambda _: None)
-        one.publish([alert(3_000)], ticked.append)
+        one.publish([alert(3_000)], ticked.extend)
     assert ticked == ["a3000"]
+
+
+def test_what_has_come_back_meanwhile_is_ticked_off_together(login: BrokerLogin) -> None:
+    ticked: list[Collection[str]] = []
+
+    def tick_off(names: Collection[str]) -> None:
+        time.sleep(0.05)  # as a disk takes
+        ticked.append(names)
+
+    with AlertPublisher(login, TOPIC, "me") as publisher:
+        publisher.publish([alert(number) for number in range(100)], tick_off)
+    assert [name for names in ticked for name in names] == [f"a{number}" for number in range(100)]
+    assert len(ticked) < 50
 
 
 def test_a_broker_that_is_not_there_is_an_error_that_says_where() -> None:

@@ -62,6 +62,21 @@ def test_a_broker_that_is_gone_is_named_and_is_in_no_answer_about_what_is_to_com
     assert figures_of(analysis, findings)["silent"] == {"WEST": "2026-03-09T00:00:00+00:00"}
 
 
+def test_one_record_of_1970_changes_nothing_but_that_its_clock_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    records = weeks(Weeks(seed=7, days=5, brokers=(HUB, EAST, WEST)))
+    right = look(spark, tmp_path / "right", records)
+    first = next(each for each in records[EAST] if isinstance(each, LoadRecord))
+    records[EAST] = [structs.replace(first, at=60.0), *records[EAST]]
+    wrong = look(spark, tmp_path / "wrong", records)
+    assert (wrong.start_at, wrong.end_at, wrong.bucket_s) == (right.start_at, right.end_at, right.bucket_s)
+    assert wrong.utilisation["windows"].tolist() == right.utilisation["windows"].tolist()
+    assert [(each.kind, each.broker) for each in findings_of(wrong)] == [("clock", "EAST")]
+    with tables(spark, spool=tmp_path / "wrong") as telemetry:
+        views = CapacityViews(telemetry)
+        views.ensure("FROM utilisation_over_time")
+        assert columns(spark.sql("SELECT year(min(bucket_at)) AS year FROM utilisation_over_time"))["year"] == [2026]
+
+
 def test_room_is_shared_among_the_clients_of_the_busy_hours_and_not_of_weeks_ago(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -103,5 +118,5 @@ def test_of_half_a_year_a_day_is_still_looked_at_by_the_hour(spark: SparkSession
     assert np.corrcoef(truth, shown)[0, 1] > 0.99
     with tables(spark, spool=tmp_path) as telemetry:
         views = CapacityViews(telemetry)
-        views.ensure("hot_hours")
+        views.ensure("SELECT hour FROM hot_hours")
         assert columns(spark.sql("SELECT hour FROM hot_hours"))["hour"].tolist() == list(range(24))

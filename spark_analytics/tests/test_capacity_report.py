@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import DroppedRecord, LoadRecord, MigrationRecord, Record, RefusalRecord, ServiceRecord
@@ -21,13 +22,14 @@ from mqloom.spark_analytics.capacity.balancing import Balancing, Prediction, Und
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.frames import Columns, columns
 from mqloom.spark_analytics.capacity.groups import group_traffic
-from mqloom.spark_analytics.capacity.overlay import Candidate, Passing
+from mqloom.spark_analytics.capacity.overlay import Candidate, Passing, links_of, overlay
 from mqloom.spark_analytics.capacity.questions import Questions
 from mqloom.spark_analytics.capacity.redundancy import Family, Redundancy
 from mqloom.spark_analytics.capacity.service import ServiceModel
 from mqloom.spark_analytics.capacity.utilisation import imbalance
 from mqloom.spark_analytics.capacity.views import VIEWS, CapacityViews
 from mqloom.spark_analytics.capacity.what_if import Outlook, Scenario
+from mqloom.spark_analytics.report.elements import milliseconds
 from mqloom.spark_analytics.report.figures import figures_of
 from mqloom.spark_analytics.report.page import page_of
 from mqloom.spark_analytics.sessions import SMALL, start
@@ -101,6 +103,7 @@ def test_a_view_is_made_when_a_query_names_it(spark: SparkSession, telemetry: Ta
     fresh = CapacityViews(telemetry)
     assert fresh.ensure("SELECT * FROM Utilisation JOIN telemetry_load") == ["utilisation"]
     assert fresh.ensure("SELECT * FROM utilisation") == []
+    assert fresh.ensure("SELECT count(*) AS clusters FROM telemetry_link") == []
 
 
 def test_every_view_has_rows_or_columns_to_show(spark: SparkSession, views: CapacityViews) -> None:
@@ -296,7 +299,11 @@ def overloaded(analysis: Analysis, until_s: float) -> Analysis:
     used["output_overloaded_at"] = np.full(len(analysis.brokers), analysis.end_at - until_s)
     used["cpu_overloaded"][place] = 1
     used["cpu_overloaded_at"] = np.full(len(analysis.brokers), analysis.end_at)  # a spike, of something else
-    return replace(analysis, utilisation=used)
+    daily = {name: values.copy() for name, values in analysis.daily.items()}
+    last = np.flatnonzero(daily["gateway"] == "EAST")[-1]
+    daily["output_overloaded"][last] = 0 if until_s else 50
+    daily["cpu_overloaded"][last] = 1
+    return replace(analysis, utilisation=used, daily=daily)
 
 
 def test_overload_is_told_of_the_broker_and_whether_it_goes_on(analysis: Analysis) -> None:
@@ -312,9 +319,25 @@ def test_overload_is_told_of_the_broker_and_whether_it_goes_on(analysis: Analysi
 def test_of_two_resources_the_one_that_is_still_too_full_is_told(analysis: Analysis) -> None:
     bad = overloaded(analysis, until_s=2 * 86_400.0)
     bad.utilisation["cpu_overloaded"][analysis.brokers.index("EAST")] = 40
+    bad.daily["cpu_overloaded"] = np.where(bad.daily["cpu_overloaded"] > 0, 40, 0)
     (found,) = findings_of(bad)
     assert found.urgency == "now"
     assert found.title.startswith("EAST is overloaded: its processor reached")
+
+
+def test_a_link_is_up_for_a_share_of_the_time_and_not_of_the_records(spark: SparkSession) -> None:
+    end_at = START_AT + 3 * 86_400
+    told = [(1.0, 1_000.0, True), (2.5, 3_000.0, False), (2.9, 1_000.0, True)]
+    rows = [("HUB", "EAST", "primary", START_AT + days * 86_400, *own) for days, *own in told]
+    counts = ("sent", "pure_forwards", "sent_bytes", "received", "received_unwanted", "gain", "distance")
+    frame = spark.createDataFrame(
+        rows, "gateway string, peer string, kind string, at_s double, window_s double, is_up boolean"
+    )
+    frame = frame.withColumn("at", f.timestamp_seconds("at_s")).withColumns(dict.fromkeys(counts, f.lit(0)))
+    (link,) = links_of(columns(overlay(frame, end_at)))
+    assert (link.up_share, link.up_share_lately, link.is_up) == (0.4, 0.25, True)
+    (past,) = links_of(columns(overlay(frame, end_at + 9 * 86_400)))
+    assert past.up_share_lately == 1.0  # of a day on which nothing was told of it
 
 
 def test_each_rule_finds_what_it_is_for_and_the_urgent_comes_first(analysis: Analysis) -> None:
@@ -404,6 +427,8 @@ def test_the_page_is_one_file_that_shows_every_section(analysis: Analysis) -> No
 
 def test_a_page_without_findings_says_so(analysis: Analysis) -> None:
     page = page_of(analysis, [])
+    delays = [milliseconds(float(analysis.utilisation[f"delay_p{each}"][0])) for each in (50, 95, 99)]
+    assert " / ".join(delays) in page
     assert "<h1>All is well</h1>" in page
     assert "Nothing was found" in page
 

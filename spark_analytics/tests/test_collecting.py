@@ -230,8 +230,8 @@ def test_two_gateways_of_one_name_are_told_and_the_earlier_one_keeps_what_it_has
         assert send(server, 10, epoch=2).kept == 10
         assert send(server, 10, epoch=1, wait_s=1.0).kept == 0
     assert (
-        "10 records so far are of an earlier start of their gateway, the last of north: are there two of that name?"
-        in told
+        "10 records so far are of an earlier start of their gateway, the last of north: are there two of that name, "
+        "or has its clock gone back?" in told
     )
 
 

@@ -78,16 +78,42 @@ def test_what_is_no_batch_is_refused_and_counted(tmp_path: Path) -> None:
     assert collector.commit() == []
 
 
-def test_more_gateways_than_are_kept_in_mind_are_refused_even_before_the_disk_has_the_first(
+def test_of_more_gateways_than_are_kept_in_mind_the_one_heard_from_longest_ago_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector_module, "GATEWAYS_MAX", 2)
-    collector: Collector[str] = Collector(SpoolWriter(tmp_path))
+    writer = SpoolWriter(tmp_path)
+    collector: Collector[str] = Collector(writer)
     boxes = [TelemetryOutbox(GatewayId(f"g{number}"), 1, lambda: 0.0) for number in range(3)]
-    for box in boxes[:2]:
-        collector.received("peer", batch(box, 1))
-    with pytest.raises(TelemetryError, match="of g2: 2 gateways are known already"):
-        collector.received("peer", batch(boxes[2], 1))
+
+    def tell(box: TelemetryOutbox, records: int = 1) -> None:
+        for number in range(records):
+            box.offer(ServiceRecord(0.0, number, 0.1, 1), 0.0)
+        for _ in range(2):  # who was forgotten is asked from where to go on, and goes on
+            for data in box.due(0.0, all_of_it=True):
+                collector.received("peer", data)
+            for _, kept in collector.commit():
+                box.confirmed(kept)
+        assert box.held_bytes == 0
+
+    for box in (*boxes[:2], boxes[0], boxes[2]):
+        tell(box)
+    assert list(SpoolWriter(tmp_path).marker.gateways) == ["g0", "g2"]
+    tell(boxes[1], 2)
+    assert list(SpoolWriter(tmp_path).marker.gateways) == ["g2", "g1"]
+    assert (collector.counts["forgotten"], collector.counts["refused"]) == (2, 0)
+    assert sorted(rows(tmp_path)) == [(1, 1), (1, 1), (1, 1), (1, 2), (1, 2), (1, 3)]
+
+
+def test_what_is_forgotten_and_not_committed_is_known_again_when_the_disk_refuses(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path)
+    writer.append(1, b"x", "north", 1, 1)
+    writer.commit()
+    writer.forget_oldest()
+    writer.append(1, b"x", "south", 1, 1)
+    assert writer.known("north") == (0, 0)
+    writer.recover()
+    assert writer.known("north") == (1, 1)
 
 
 def test_when_the_disk_refuses_nobody_is_answered_and_the_same_batch_is_taken_again(

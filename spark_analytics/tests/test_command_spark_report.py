@@ -83,9 +83,22 @@ def test_progress_is_a_bar_for_people_and_lines_for_logs() -> None:
     log, terminal = io.StringIO(), _Terminal()
     for stream in (log, terminal):
         with progress("report", stream) as tell:
-            tell(0.0, "reading")
-            tell(0.5, "reading")
+            tell(0.0, "reading", upto=0.5)
+            for done in range(1, 101):
+                tell.tasks(done, 100)
             tell(1.0, "drawing")
-    assert log.getvalue().splitlines() == ["report:   0% reading", "report: 100% drawing"]
+    shares = [0, 10, 20, 30, 40, 50]
+    assert log.getvalue().splitlines() == [
+        *(f"report: {share:3d}% reading" for share in shares),
+        "report: 100% drawing",
+    ]
+    assert "######..................  25%  reading: 50 of 100 tasks" in terminal.getvalue()
     assert "############............  50%  reading" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[2K")
+
+
+def test_where_nobody_looks_some_jobs_say_nothing() -> None:
+    log = io.StringIO()
+    with progress("sql", log, is_logged=False) as tell:
+        tell(0.5, "reading")
+    assert log.getvalue() == ""

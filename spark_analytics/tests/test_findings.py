@@ -7,10 +7,12 @@ import pytest
 
 from mqloom.spark_analytics.capacity.analysis import Analysis
 from mqloom.spark_analytics.capacity.balancing import Balancing
+from mqloom.spark_analytics.capacity.clocks import WrongClock
 from mqloom.spark_analytics.capacity.estimates import busy_estimates
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.forecast import forecasts_of
 from mqloom.spark_analytics.capacity.frames import Columns
+from mqloom.spark_analytics.capacity.overlay import LinkTraffic
 from mqloom.spark_analytics.capacity.service import headroom_of
 from mqloom.spark_analytics.capacity.thresholds import FULL, OVERLOADED, RESOURCES
 from mqloom.spark_analytics.capacity.trend import Floats
@@ -51,8 +53,15 @@ def federation(used: dict[tuple[str, str], Floats], full: float = FULL, days: in
         "bucket_at": np.tile(times, len(BROKERS)),
         **{f"{name}_mean": np.concatenate([series[broker, name] for broker in BROKERS]) for name in RESOURCES},
     }
+    over_time |= {f"{name}_overloaded": (over_time[f"{name}_mean"] >= OVERLOADED).astype(int) for name in RESOURCES}
     rows = len(over_time["bucket_at"])
-    constant = {"output_bytes_s_max": 1e6, "subscriptions": 100.0, "deliveries_s": np.nan, "delay_mean": 0.002}
+    constant = {
+        "windows": 1,
+        "output_bytes_s_max": 1e6,
+        "subscriptions": 100.0,
+        "deliveries_s": np.nan,
+        "delay_mean": 0.002,
+    }
     over_time |= {name: np.full(rows, value) for name, value in constant.items()}
     over_time["input_rate"] = over_time["input_mean"] / 0.002
     over_time["output_bytes_s"] = over_time["output_mean"] * 1e6
@@ -71,6 +80,7 @@ def federation(used: dict[tuple[str, str], Floats], full: float = FULL, days: in
         hot_hours=NOBODY,
         imbalance={name: np.array([], object) for name in ("bucket_at", "metric")},
         silent={},
+        wrong_clocks=[],
         members=list(BROKERS),
         forecasts=forecasts_of(over_time, full),
         models={},
@@ -135,6 +145,87 @@ def test_overload_weeks_ago_does_not_hide_that_a_broker_is_full_now() -> None:
     level[:24] = 1.1
     findings = findings_of(federation({("EAST", "output"): level}))
     assert sorted(kinds(findings)) == [("full", "EAST"), ("overload", "EAST")]
+
+
+@pytest.mark.parametrize(("days", "hours"), [(90, 6), (28, 3)])
+def test_overload_of_the_last_hours_is_told_however_long_telemetry_is_kept(days: int, hours: int) -> None:
+    level = swinging(0.6, days)
+    level[-hours:] = 1.3
+    (found,) = findings_of(federation({("EAST", "output"): level}, days=days))
+    assert (found.kind, found.broker, found.urgency) == ("overload", "EAST", "now")
+    assert "130%" in found.title
+    assert f"for {hours} hours, {hours / 24:.0%} of the last day" in found.evidence
+    assert "until the end" in found.evidence
+
+
+def test_overload_that_ended_days_ago_does_not_go_on() -> None:
+    level = swinging(0.6, 90)
+    level[-6 * 24 : -5 * 24] = 1.3
+    (found,) = findings_of(federation({("EAST", "output"): level}, days=90))
+    assert (found.kind, found.urgency) == ("overload", "soon")
+    assert "EAST was overloaded" in found.title
+    assert "At the end it was no longer so; the last time was 2026-05-25 23:00 UTC." in found.evidence
+
+
+def test_overload_at_noon_is_still_so_at_night() -> None:
+    (found,) = findings_of(federation({("EAST", "output"): swinging(1.2)}))
+    assert (found.urgency, "EAST is overloaded" in found.title) == ("now", True)
+    assert "before the end" in found.evidence
+
+
+def test_a_spike_is_no_sign_that_overload_of_weeks_ago_goes_on() -> None:
+    level = swinging(0.6)
+    level[:24], level[-3] = 1.3, 1.3
+    (found,) = findings_of(federation({("EAST", "output"): level}))
+    assert (found.kind, found.urgency) == ("overload", "soon")
+
+
+def linked(analysis: Analysis, up_share: float, up_share_lately: float, *, is_up: bool) -> Analysis:
+    link = LinkTraffic("EAST", "HUB", "primary", 1e6, 0, 0, 0, 0, 0, 0.0, 1, up_share, up_share_lately, is_up)
+    return replace(analysis, links=[link])
+
+
+def test_a_link_that_is_down_is_told_however_long_it_was_up() -> None:
+    (found,) = findings_of(linked(federation({}), 0.99, 0.4, is_up=False))
+    assert (found.kind, found.broker, found.urgency) == ("link", "EAST", "now")
+    assert found.title == "The link EAST \N{RIGHTWARDS ARROW} HUB is down: it was so for 60% of the last day"
+
+
+def test_a_link_that_was_down_a_while_today_is_told_with_less_haste() -> None:
+    (found,) = findings_of(linked(federation({}), 0.99, 0.9, is_up=True))
+    assert (found.urgency, found.title.split("HUB ")[1]) == ("soon", "was down for 10% of the last day")
+    (past,) = findings_of(linked(federation({}), 0.9, 1.0, is_up=True))
+    assert (past.urgency, past.title.split("HUB ")[1]) == ("soon", "was down for 10% of the time")
+
+
+def test_a_link_that_was_up_nearly_always_is_not_told() -> None:
+    assert findings_of(linked(federation({}), 0.99, 0.99, is_up=True)) == []
+    assert findings_of(linked(federation({}), 0.99, 1.0, is_up=False)) == []  # for a moment, by now
+
+
+def uneven(analysis: Analysis, broker: str, hours: int) -> Analysis:
+    """Return the analysis with one broker fuller than all others for its last hours, and even before."""
+    times = analysis.over_time["bucket_at"][analysis.over_time["gateway"] == "EAST"]
+    late = np.arange(len(times)) >= len(times) - hours
+    table: Columns = {"bucket_at": times, "metric": np.full(len(times), "utilisation", object)}
+    table["broker"] = np.where(late, broker, "HUB").astype(object)
+    table |= {name: np.where(late, value, 0.2) for name, value in {"most": 0.7, "others": 0.2}.items()}
+    table |= {"most_over_mean": np.where(late, 2.0, 1.0), "variation": np.where(late, 0.7, 0.0)}
+    return replace(analysis, imbalance=table)
+
+
+def test_of_long_telemetry_the_last_week_says_whether_load_is_uneven() -> None:
+    bad = federation({}, days=90)
+    assert kinds(findings_of(uneven(bad, "EAST", 6 * 24))) == [("imbalance", "EAST")]
+    assert findings_of(uneven(bad, "EAST", 2 * 24)) == []
+
+
+def test_a_wrong_clock_is_named() -> None:
+    clocks = [WrongClock("EAST", 7_200.0, is_past=False), WrongClock("WEST", -20_000 * 86_400.0, is_past=True)]
+    found = findings_of(replace(federation({}), wrong_clocks=clocks))
+    assert kinds(found) == [("clock", "EAST"), ("clock", "WEST")]
+    titles = [each.title for each in found]
+    assert titles == ["The clock of EAST is 2 hours ahead", "The clock of WEST was 20,000 days behind"]
 
 
 def test_two_full_hours_are_no_busiest_hours() -> None:

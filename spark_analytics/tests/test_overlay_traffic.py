@@ -17,7 +17,7 @@ from mqloom.spark_analytics.capacity.overlay import (
     yields_of,
 )
 
-LINK = LinkTraffic("A", "B", "primary", 10.0, 100, 40, 2_000, 50, 20, 0.0, 1, 1.0)
+LINK = LinkTraffic("A", "B", "primary", 10.0, 100, 40, 2_000, 50, 20, 0.0, 1, 1.0, 1.0, True)
 
 
 def group(gateway: str, where: str, rate: float) -> GroupTraffic:

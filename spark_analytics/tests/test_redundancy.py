@@ -85,7 +85,7 @@ def test_where_everybody_wants_everything_there_is_no_best_number_but_all() -> N
 
 def test_the_number_of_clusters_is_made_of_what_links_and_brokers_saw() -> None:
     def link(gateway: str, peer: str, received: int, unwanted: int) -> LinkTraffic:
-        return LinkTraffic(gateway, peer, "primary", 100.0, 0, 0, 0, received, unwanted, 0.0, 1, 1.0)
+        return LinkTraffic(gateway, peer, "primary", 100.0, 0, 0, 0, received, unwanted, 0.0, 1, 1.0, 1.0, True)
 
     # Ten a second are published at A, all go to B, and half of them on from B to C.
     links = [link("B", "A", 1_000, 0), link("C", "B", 500, 250)]
@@ -104,7 +104,7 @@ def test_a_single_broker_or_silence_has_no_clusters() -> None:
 
 def test_what_came_over_a_link_now_and_then_counts_for_the_whole_time() -> None:
     # Ten a second are published at A; for a tenth of the time they go to B, over a soft link.
-    link = LinkTraffic("B", "A", "soft", 10.0, 0, 0, 0, 100, 0, 0.0, 1, 1.0)
+    link = LinkTraffic("B", "A", "soft", 10.0, 0, 0, 0, 100, 0, 0.0, 1, 1.0, 1.0, True)
     found = clusters_of(100.0, {"A": 10.0, "B": 3.0}, [link], {"A": 100.0, "B": 100.0}, 600)
     assert found is not None
     assert found.publications == pytest.approx(100.0 * (10.0 + 3.0 - 1.0))

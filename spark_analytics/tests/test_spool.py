@@ -1,13 +1,17 @@
 import errno
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqloom.core.ids import GatewayId
+from mqloom.core.telemetry import VERSION, BatchHeader, ServiceRecord, encode_batch, encode_record
 from mqloom.spark_analytics.segments import Frame, Gap, SpoolError
 from mqloom.spark_analytics.spool import MARKER, SpoolReader, SpoolWriter, segments_of
 
@@ -26,6 +30,22 @@ def held(folder: Path, begin: int | None = None) -> list[tuple[int, bytes]]:
     reader = SpoolReader(folder)
     first, end = reader.bounds()
     return [(frame.records, frame.data) for frame in reader.frames(first if begin is None else begin, end)]
+
+
+def test_a_spool_is_what_the_documentation_says(tmp_path: Path) -> None:
+    header = BatchHeader(VERSION, GatewayId("north"), 7, 4, 2, 3)
+    records = [encode_record(ServiceRecord(1.5, 9, 0.1, number)) for number in range(2)]
+    writer = SpoolWriter(tmp_path)
+    writer.append(2, encode_batch(header, records))
+    writer.commit()
+    segment = (tmp_path / f"{0:020d}.segment").read_bytes()
+    assert segment[:10] == b"MQLSPOOL1\n"
+    length, count, checksum = (int.from_bytes(segment[at : at + 4], "big") for at in (10, 14, 18))
+    batch = segment[22:]
+    assert (len(batch), count, zlib.crc32(batch, count)) == (length, 2, checksum)
+    own, told = msgspec.msgpack.decode(batch)
+    assert own == [VERSION, "north", 7, 4, 2, 3]
+    assert [record[:4] for record in told] == [["service", 1.5, 9, 0.1]] * 2
 
 
 def test_nothing_counts_before_it_is_committed(tmp_path: Path) -> None:

@@ -62,3 +62,8 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], at: float) -> l
         for place in sorted({*before, *after})
         if before.get(place) != after.get(place)
     ]
+
+
+def again(settings: Mapping[str, str], at: float) -> list[Record]:
+    """Return all of it for whoever has not heard of it: nothing is different."""
+    return [ConfigurationRecord(at, place[:TEXT_MAX], settings[place], settings[place]) for place in sorted(settings)]

@@ -98,9 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(answer))  # noqa: T201 - a command's answer
     else:
-        told = (
-            ", ".join(f"{key}={value}" for key, value in changes_of(arguments.set).items()) or "the recorded settings"
-        )
+        told = ", ".join(f"{key}={value}" for key, value in changes_of(arguments.set).items())
+        told = told or ("the recorded settings" if recording.is_balance_known else "the settings by default")
         Console(highlight=False).print(view(rows, sessions, moved, told, replay.notes))
     return 0
 

@@ -21,6 +21,7 @@ PEERS: Final = {HUB: (WEAK, STRONG), WEAK: (HUB,), STRONG: (HUB,)}
 BYTES_S: Final = {HUB: 1e9, WEAK: 20_000.0, STRONG: 80_000.0}
 WINDOW_S: Final = 10.0
 MESSAGE_BYTES: Final = 250
+SETTINGS: Final = {"plugins.settings.balance": '{"local_ratio":0.2}', "telemetry.groups_max": "1000"}
 SPEEDS: Final = {HUB: 1.0, WEAK: 0.5, STRONG: 2.0}
 
 
@@ -67,7 +68,8 @@ def make_spool(folder: Path, *, windows: int = 60, subscribers: int = 40, rate: 
     writer = SpoolWriter(folder)
     for name in PEERS:
         box = TelemetryOutbox(name, 1, lambda: 0.0)
-        box.offer(ConfigurationRecord(1_000_000.0, "plugins.settings.balance", "", '{"local_ratio":0.2}'), 0.0)
+        for what, value in SETTINGS.items():
+            box.offer(ConfigurationRecord(1_000_000.0, what, "", value), 0.0)
         for window in range(1, windows + 1):
             for record in told(name, window, subscribers, rate):
                 box.offer(record, 0.0)

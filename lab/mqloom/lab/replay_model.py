@@ -94,7 +94,7 @@ class _Steps:
 
 def replay_of(recording: Recording) -> Replay:
     """Return what a recording is in the model; raises ReplayError if there is nothing to balance."""
-    notes = [*recording.problems]
+    notes = [*recording.problems, *recording.notes]
     clusters = clusters_of(recording)
     edges = [edge for each in clusters.values() for edge in each]
     if not edges or len(edges) > EDGES_MAX:

@@ -20,6 +20,7 @@ from mqloom.core.telemetry import (
     decode_batch,
     salvage_records,
 )
+from mqloom.gateway.configuration import TelemetryTable
 from mqloom.spark_analytics.segments import Gap
 from mqloom.spark_analytics.spool import SpoolReader
 
@@ -28,6 +29,11 @@ RECORDS_MAX: Final = 5_000_000
 
 BALANCE = "plugins.settings.balance"
 GROUPS_MAX = "telemetry.groups_max"
+VERSION = "version"
+"""Told with everything else: of a gateway that has told it, what it did not tell is as it is by default."""
+
+
+GROUPS_MAX_DEFAULT: Final = TelemetryTable().groups_max
 
 
 class ReplayError(LocalError):
@@ -64,7 +70,7 @@ class Recorded:
     @property
     def groups_max(self) -> int:
         """How many groups are told of in one window; a window with fewer tells of all."""
-        return int(self.settings.get(GROUPS_MAX) or 1_000)
+        return int(self.settings.get(GROUPS_MAX) or GROUPS_MAX_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,25 @@ class Recording:
                     continue
                 return dict(found)
         return {}
+
+    @property
+    def is_balance_known(self) -> bool:
+        """Whether the settings of the load agents are recorded, if only as those by default."""
+        told = [recorded.settings for recorded in self.gateways.values()]
+        return bool(self.balance) or any(VERSION in each and not each.get(BALANCE) for each in told)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is supposed for want of a record: gateways tell their configuration at each start, and once a day."""
+        found = []
+        if not self.is_balance_known:
+            found.append("the settings of the load agents are not recorded: those by default were used")
+        unknown = [name for name, recorded in self.gateways.items() if GROUPS_MAX not in recorded.settings]
+        if unknown:
+            names = f"{unknown[0]} and {len(unknown) - 1} more" if len(unknown) > 1 else unknown[0]
+            supposed = f"{GROUPS_MAX_DEFAULT:,}, as by default, is supposed"
+            found.append(f"how many groups of subscribers {names} tells of at most is not recorded: {supposed}")
+        return found
 
     @property
     def window_s(self) -> float:

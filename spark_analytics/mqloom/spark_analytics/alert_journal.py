@@ -1,11 +1,11 @@
-"""Alerts survive the driver: each batch's are on disk before any is published, and are ticked off one by one.
+"""Alerts survive the driver: each batch's are on disk before any is published, and ticked off when the broker has it.
 
 A batch that Spark runs again finds its alerts in the journal and goes on with those that were not ticked off.
 """
 
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,8 @@ from mqloom.spark_analytics.alerts import Alert, Fields, Limits, Watch
 ALERTS_MAX: Final = 1_000
 """Alerts of one batch; of further ones only the number is told."""
 
-Publish = Callable[[list[Alert], Callable[[str], None]], None]
-"""Publishes alerts and calls back with the id of each that the broker has; raises if one cannot be published."""
+Publish = Callable[[list[Alert], Callable[[Collection[str]], None]], None]
+"""Publishes alerts and calls back with the ids of those that the broker has; raises if one cannot be published."""
 
 
 class _Page(Struct, kw_only=True):
@@ -72,8 +72,9 @@ class AlertJournal:
             publish(pending, self._tick_off)
         return len(pending)
 
-    def _tick_off(self, name: str) -> None:
-        self._page.pending = [alert for alert in self._page.pending if alert.id != name]
+    def _tick_off(self, names: Collection[str]) -> None:
+        gone = frozenset(names)
+        self._page.pending = [alert for alert in self._page.pending if alert.id not in gone]
         self._write()
 
     def _write(self) -> None:

@@ -10,8 +10,7 @@ What others publish there is acknowledged at once: it would fill what the broker
 
 import queue
 import secrets
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Self
 
 import msgspec
@@ -27,7 +26,10 @@ ANSWER_S: Final = 10.0
 """How long to wait for the broker's answer to a connection and a subscription."""
 
 RETURN_S: Final = 60.0
-"""How long to wait for what we published to come back; connections that are lost meanwhile are made again."""
+"""How long to wait for the next of what we published to come back; lost connections are made again meanwhile."""
+
+TICKED_MAX: Final = 200
+"""What has come back is ticked off together, so many at most: each time costs a write that waits for the disk."""
 
 
 class _Named(msgspec.Struct):
@@ -104,8 +106,8 @@ class AlertPublisher:
         self._client.disconnect()
         self._client.loop_stop()
 
-    def publish(self, alerts: list[Alert], tick_off: Callable[[str], None]) -> None:
-        """Publish those that the broker does not have yet, and tick off each that it has. Raises BrokerError.
+    def publish(self, alerts: list[Alert], tick_off: Callable[[Collection[str]], None]) -> None:
+        """Publish those that the broker does not have yet, and tick off those that it has. Raises BrokerError.
 
         When a connection is lost meanwhile, paho sends again what was not answered.
         """
@@ -124,24 +126,34 @@ class AlertPublisher:
         self,
         topic: str,
         waiting: dict[str, Alert],
-        tick_off: Callable[[str], None],
+        tick_off: Callable[[Collection[str]], None],
         is_last: Callable[[MQTTMessage], bool],
     ) -> None:
-        """Take messages until one on this topic is the last; raises BrokerError if it does not come in time."""
-        until = time.monotonic() + RETURN_S
-        while True:
+        """Take messages until one on this topic is the last; raises BrokerError if for too long none comes."""
+        is_over = False
+        while not is_over:
+            messages = self._next(topic)
+            names = [_name(bytes(message.payload)) for message in messages if message.topic == self._topic]
+            ours = [name for name in names if waiting.pop(name, None) is not None]
+            if ours:
+                tick_off(ours)
+            for message in messages:
+                self._client.ack(message.mid, message.qos)
+            is_over = any(message.topic == topic and is_last(message) for message in messages)
+
+    def _next(self, topic: str) -> list[MQTTMessage]:
+        """Return what has come, one message at least; raises BrokerError if none comes."""
+        try:
+            found = [self._came.get(timeout=RETURN_S)]
+        except queue.Empty:
+            text = f"what we publish on {topic} does not come back within {RETURN_S:g} s: may we read it there?"
+            raise BrokerError(self._login.address, text) from None
+        while len(found) < TICKED_MAX:
             try:
-                message = self._came.get(timeout=max(0.0, until - time.monotonic()))
+                found.append(self._came.get_nowait())
             except queue.Empty:
-                text = f"what we publish on {topic} does not come back within {RETURN_S:g} s: may we read it there?"
-                raise BrokerError(self._login.address, text) from None
-            if message.topic == self._topic:
-                name = _name(bytes(message.payload))
-                if waiting.pop(name, None) is not None:
-                    tick_off(name)
-            self._client.ack(message.mid, message.qos)
-            if message.topic == topic and is_last(message):
-                return
+                break
+        return found
 
 
 def _name(payload: bytes) -> str:

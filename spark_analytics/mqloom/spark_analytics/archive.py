@@ -104,7 +104,7 @@ def _archive(ranges: LocalRanges, folder: Path, tell: Tell, piece_records: int) 
         problems += [gap.problem for gap in gathering.gaps]
         state = _State(upto=state.piece_end, spool=spool)
         _write_state(folder, state)
-        tell((state.upto - begin) / max(1, end - begin), "")
+        tell((state.upto - begin) / max(1, end - begin), "archived")
     return Archived(begin, state.upto, records, files, problems)
 
 

@@ -9,7 +9,7 @@ import zmq
 
 from mqloom.core.telemetry_keys import Curve
 from mqloom.core.telemetry_sockets import connect
-from mqloom.spark_analytics.ranges import AskedRanges, RangeError
+from mqloom.spark_analytics.ranges import AskedRanges, NoAnswerError, RangeError
 
 ANSWER_S: Final = 10.0
 """How long one question waits for its answer before it is asked again, on a new connection."""
@@ -42,7 +42,7 @@ class Asking:
         return AskedRanges(self.ask)
 
     def ask(self, question: bytes) -> bytes:
-        """Return the answer; raises RangeError if nobody answers."""
+        """Return the answer; raises NoAnswerError if nobody gives one, RangeError if there is no such address."""
         for _ in range(self._tries):
             number = next(self._numbers).to_bytes(8, "big")
             try:
@@ -61,7 +61,7 @@ class Asking:
             self._curves.rotate(-1)
         waited_s = self._answer_s * self._tries
         hint = "is `mqloom collect` running there, with the same telemetry key, and is this its address for readers?"
-        raise RangeError(f"no answer from {self._endpoint} within {waited_s:g} s: {hint}")
+        raise NoAnswerError(f"no answer from {self._endpoint} within {waited_s:g} s: {hint}")
 
     def _hang_up(self) -> None:
         if self._socket is not None:

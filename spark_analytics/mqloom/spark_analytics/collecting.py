@@ -162,7 +162,7 @@ class CollectServer:
         if _is_news(outdated, counts["outdated"]):
             name = decode_batch(parts[0]).header.gateway
             text = f"{counts['outdated']:,} records so far are of an earlier start of their gateway, the last of {name}"
-            self._tell(f"{text}: are there two of that name?")
+            self._tell(f"{text}: are there two of that name, or has its clock gone back?")
 
     def _commit(self) -> None:
         try:

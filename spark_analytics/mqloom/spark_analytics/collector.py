@@ -25,7 +25,10 @@ PENDING_BYTES_MAX: Final = 8 * 1024 * 1024
 """What waits for the disk at most; then it is committed at once."""
 
 GATEWAYS_MAX: Final = 10_000
-"""Gateways that are known; batches of further ones are refused and counted."""
+"""Gateways that are known; for a further one, that which was heard from longest ago is forgotten.
+
+If it is there all the same, it goes on: it is asked from where, and what it had not been answered may come twice.
+"""
 
 
 class Collector(Generic[Peer]):
@@ -52,16 +55,13 @@ class Collector(Generic[Peer]):
         return bool(self._answers)
 
     def received(self, peer: Peer, data: bytes) -> None:
-        """Take a batch; raises TelemetryError if it is none, or one too many."""
+        """Take a batch; raises TelemetryError if it is none, or does not follow what is here."""
         try:
             header = decode_batch(data).header
         except TelemetryError:
             self.counts["refused"] += 1
             raise
         epoch, last = self._writer.known(header.gateway)
-        if not epoch and self._writer.gateways >= GATEWAYS_MAX:
-            self.counts["refused"] += 1
-            raise TelemetryError(f"of {header.gateway}: {GATEWAYS_MAX} gateways are known already")
         upto = header.first + header.count - 1
         if header.epoch < epoch:
             self.counts["outdated"] += header.count
@@ -78,6 +78,9 @@ class Collector(Generic[Peer]):
         else:
             self.counts["records"] += header.count
             self.counts["bytes"] += len(data)
+            if not epoch and self._writer.gateways >= GATEWAYS_MAX:
+                self._writer.forget_oldest()
+                self.counts["forgotten"] += 1
             self._writer.append(header.count, data, header.gateway, header.epoch, upto)
         self._answer(peer, header, max(upto, last) if header.epoch == epoch else upto)
 

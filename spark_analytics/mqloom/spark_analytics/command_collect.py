@@ -14,6 +14,7 @@ from mqloom.core.telemetry_key_file import telemetry_secrets
 from mqloom.core.telemetry_keys import collector_curve
 from mqloom.spark_analytics.collecting import CollectPlan, CollectServer
 from mqloom.spark_analytics.collector import Collector
+from mqloom.spark_analytics.progress import progress
 from mqloom.spark_analytics.retention import Retention
 
 LISTEN: Final = "tcp://127.0.0.1:5570"
@@ -80,7 +81,8 @@ def _archive(spool: Path, folder: Path) -> int:
     except ModuleNotFoundError as error:
         raise LocalError(f"an archive needs {error.name}: pip install 'mqloom[spark]'") from None
     line = ProgressLine(spool)
-    done = archive(spool, folder, lambda share, _: line.write(f"{share:.0%} archived"))
+    with progress("archive") as tell:
+        done = archive(spool, folder, tell)
     for problem in done.problems[:PROBLEMS_MAX]:
         line.tell(problem)
     more = len(done.problems) - PROBLEMS_MAX
@@ -140,6 +142,6 @@ class ProgressLine:
 def _summary(collector: Collector[bytes]) -> str:
     counts = collector.counts
     text = f"{counts['records']:,} records of {collector.gateways:,} gateways, {in_units(counts['bytes'])}"
-    names = ("repeated", "outdated", "early", "refused", "strangers", "failed commits", "put off")
+    names = ("repeated", "outdated", "early", "refused", "strangers", "failed commits", "put off", "forgotten")
     others = [f"{counts[name]:,} {name}" for name in names]
     return ", ".join([text, *(each for each in others if not each.startswith("0 "))])

@@ -20,7 +20,8 @@ from mqloom.spark_analytics.capacity.questions import (
 from mqloom.spark_analytics.capacity.thresholds import FULL
 from mqloom.spark_analytics.progress import progress
 from mqloom.spark_analytics.report.figures import figures_of
-from mqloom.spark_analytics.spark_options import add_place, add_session, session_of, tables_of
+from mqloom.spark_analytics.spark_options import OWN_BAR, add_place, add_session, session_of, tables_of
+from mqloom.spark_analytics.task_progress import watched_tasks
 
 FULL_RANGE: Final = (0.1, 1.0)
 
@@ -50,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     _check_out(arguments)
     with progress("report") as tell:
         tell(0.0, "starting Spark")
-        with session_of(arguments) as spark:
-            tell(0.02, "reading telemetry")
-            with tables_of(spark, arguments) as found:
+        with session_of(arguments, OWN_BAR) as spark:
+            tell(0.02, "reading telemetry", upto=0.3)
+            with tables_of(spark, arguments, tell.tasks) as found, watched_tasks(spark, tell.tasks):
                 unread = [each.problem for each in found.findings]
                 try:
                     analysis = analyse(found, questions, lambda share, text: tell(0.3 + 0.65 * share, text))

@@ -2,9 +2,11 @@
 
 import argparse
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from typing import Final, TextIO
 
 from pyspark.errors import PySparkException
@@ -13,7 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mqloom.core.command_numbers import whole_number
 from mqloom.core.errors import LocalError
 from mqloom.spark_analytics.capacity.views import CapacityViews
-from mqloom.spark_analytics.spark_options import add_place, add_session, session_of, tables_of
+from mqloom.spark_analytics.progress import progress
+from mqloom.spark_analytics.spark_options import OWN_BAR, add_place, add_session, session_of, tables_of
+from mqloom.spark_analytics.tables import Tables
+from mqloom.spark_analytics.task_progress import watched_tasks
 
 ROWS_MAX: Final = 1_000_000
 ROWS: Final = 100
@@ -32,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer the query, or queries until the end of input."""
-    with session_of(arguments) as spark, tables_of(spark, arguments) as found:
+    with session_of(arguments, OWN_BAR) as spark, _tables(spark, arguments) as found:
         for finding in found.findings:
             print(f"left out: {finding.problem}", file=sys.stderr)  # noqa: T201 - a command's answer
         views = CapacityViews(found)
@@ -47,6 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
                 print(error, file=sys.stderr)  # noqa: T201 - at a prompt one goes on
                 failed = True
     return int(failed and not sys.stdin.isatty())  # a script must see that it lacks an answer
+
+
+def _tables(spark: SparkSession, arguments: argparse.Namespace) -> Tables:
+    with progress("sql", is_logged=False) as tell:
+        tell(0.0, "reading telemetry", upto=1.0)
+        return tables_of(spark, arguments, tell.tasks)
 
 
 def queries(lines: TextIO, prompt: TextIO | None) -> Iterator[str]:
@@ -69,9 +80,14 @@ def queries(lines: TextIO, prompt: TextIO | None) -> Iterator[str]:
 
 
 def _answer(spark: SparkSession, views: CapacityViews, query: str, arguments: argparse.Namespace) -> None:
+    answer = io.StringIO()
     try:
-        views.ensure(query)
-        _print(spark.sql(query).limit(arguments.rows), arguments)
+        with progress("sql", is_logged=False) as tell, watched_tasks(spark, tell.tasks):
+            views.ensure(query, tell)
+            tell(0.0, "answering", upto=1.0)
+            with redirect_stdout(answer):  # it comes when the bar is gone
+                _print(spark.sql(query).limit(arguments.rows), arguments)
+        sys.stdout.write(answer.getvalue())
         sys.stdout.flush()  # a program at the other end of a pipe asks its next question after this answer
     except PySparkException as error:
         raise LocalError(f"Spark cannot do that: {error.getMessage() or error}") from None

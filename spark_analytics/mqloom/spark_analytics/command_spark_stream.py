@@ -1,7 +1,7 @@
 """Watch telemetry as it comes in, and publish alerts to the federation: on mqloom/v1/alerts, as JSON.
 
 It goes on where it was stopped, or died: the folder of --checkpoint has all that it needs, and what
-was published is not published again.
+was published is not published again. While the collector is away it waits.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,9 @@ from mqloom.core.topics import check_topic
 from mqloom.spark_analytics.alert_journal import AlertJournal
 from mqloom.spark_analytics.alert_publisher import AlertPublisher
 from mqloom.spark_analytics.alerts import Limits
-from mqloom.spark_analytics.place import place_of
+from mqloom.spark_analytics.place import Place, place_of
 from mqloom.spark_analytics.source import NAME
-from mqloom.spark_analytics.spark_failures import reason_of
+from mqloom.spark_analytics.spark_failures import is_no_answer, reason_of
 from mqloom.spark_analytics.spark_options import JavaEndedError, add_place, add_session, session_of
 
 WATCHED: Final = ("load", "link", "migration", "dropped", "missing")
@@ -72,6 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Watch until Ctrl-C, or once. Raises LocalError, or BrokerError if the broker for alerts does not answer."""
     check_topic(arguments.topic)
+    place = place_of(arguments.spool, arguments.endpoint, arguments.key_file)
+    if arguments.endpoint:  # where nobody has ever answered there is a mistake, and not somebody away
+        with place.ranges() as ranges:
+            ranges.bounds()
     ratio = arguments.overload
     limits = Limits(begin_ratio=ratio, end_ratio=min(0.9, 0.95 * ratio), windows=arguments.windows)
     journal = AlertJournal(arguments.checkpoint.absolute() / "alerts", limits)
@@ -84,11 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             AlertPublisher(login_of(arguments), arguments.topic, journal.publisher, pending) as publisher,
             session_of(arguments) as spark,
         ):
-            query = _start(spark, arguments, journal, publisher)
-            try:
-                _follow(query, stopping)
-            finally:
-                query.stop()
+            follow(lambda: _start(spark, arguments, place, journal, publisher), stopping, once=arguments.once)
     except JavaEndedError:
         if not stopping.is_set():  # systemd, for one, tells all processes of a service to end, and Java was faster
             raise
@@ -96,9 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _start(
-    spark: SparkSession, arguments: argparse.Namespace, journal: AlertJournal, publisher: AlertPublisher
+    spark: SparkSession, arguments: argparse.Namespace, place: Place, journal: AlertJournal, publisher: AlertPublisher
 ) -> StreamingQuery:
-    place = place_of(arguments.spool, arguments.endpoint, arguments.key_file)
     reader = spark.readStream.format(NAME).options(
         **place.options(),
         max_records=arguments.max_records,
@@ -127,8 +127,31 @@ def _rows(batch: DataFrame) -> list[Row]:
     return sorted(rows, key=lambda row: row["position"])
 
 
-def _follow(query: StreamingQuery, stopping: threading.Event) -> None:
-    """Tell how far it is, until it ends or somebody stops it. Raises LocalError with what has ended it."""
+def follow(start: Callable[[], StreamingQuery], stopping: threading.Event, *, once: bool = False) -> None:
+    """Run a query until somebody stops it; raises LocalError with what has ended it otherwise.
+
+    When the collector has been away for so long that the query has ended, another one goes on from its checkpoint; but
+    whoever looks once waits for an end.
+    """
+    failures = 0
+    while True:
+        query = start()
+        try:
+            _tell(query, stopping)
+            error = query.exception()
+        finally:
+            query.stop()
+        if error is None or stopping.is_set():
+            return
+        if once or not is_no_answer(error):
+            raise LocalError(reason_of(error))
+        failures += 1
+        if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th... time
+            print(f"{reason_of(error)} Trying again", file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+
+def _tell(query: StreamingQuery, stopping: threading.Event) -> None:
+    """Tell how far it is, until it ends or somebody stops it."""
     told = -1
     while query.isActive and not stopping.is_set():
         time.sleep(_LOOK_S)
@@ -138,5 +161,3 @@ def _follow(query: StreamingQuery, stopping: threading.Event) -> None:
             source = progress.sources[0]
             text = f"batch {told}: {progress.numInputRows:,} records, up to {source.endOffset}"
             print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
-    if query.exception() is not None:
-        raise LocalError(reason_of(query.exception()))

@@ -88,6 +88,10 @@ class RangeError(RemoteError):
     """The collector could not answer; the message says why."""
 
 
+class NoAnswerError(RangeError):
+    """The collector does not answer: what was asked for may be there all the same, later."""
+
+
 class LocalRanges:
     """Ranges of a spool in a folder at hand."""
 

@@ -2,9 +2,10 @@
 
 import argparse
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -15,6 +16,10 @@ from mqloom.core.errors import LocalError
 from mqloom.spark_analytics.sessions import LOCAL, session
 from mqloom.spark_analytics.spark_failures import reason_of
 from mqloom.spark_analytics.tables import Tables, tables
+from mqloom.spark_analytics.task_progress import TellTasks, watched_tasks
+
+OWN_BAR: Final = {"spark.ui.showConsoleProgress": "false"}
+"""For commands that show themselves how far Spark is: its own bar would write over theirs."""
 
 
 def add_place(parser: argparse.ArgumentParser, *, archive: bool = True) -> None:
@@ -50,12 +55,12 @@ class JavaEndedError(LocalError):
 
 
 @contextmanager
-def session_of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    """Start Spark as the options say, and stop it at the end.
+def session_of(arguments: argparse.Namespace, own: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """Start Spark as the options say, and stop it at the end. `own` are settings that `--set` wins over.
 
     Raises LocalError for a setting that is none, if there is no Java, and for what goes wrong in Spark: in a line.
     """
-    settings = {}
+    settings = dict(own or {})
     for each in arguments.settings:
         name, equals, value = each.partition("=")
         if not equals or not name.startswith("spark."):
@@ -77,8 +82,13 @@ def session_of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
         raise LocalError(f"{where}{reason_of(error)}") from None
 
 
-def tables_of(spark: SparkSession, arguments: argparse.Namespace) -> Tables:
-    """Return the tables of the place that the options name."""
+def tables_of(spark: SparkSession, arguments: argparse.Namespace, tell: TellTasks) -> Tables:
+    """Return the tables of the place that the options name; `tell` hears how far they are."""
+    with watched_tasks(spark, tell):
+        return _tables_of(spark, arguments)
+
+
+def _tables_of(spark: SparkSession, arguments: argparse.Namespace) -> Tables:
     return tables(
         spark,
         spool=arguments.spool,

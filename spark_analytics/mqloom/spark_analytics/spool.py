@@ -52,7 +52,10 @@ class Marker(Struct, frozen=True, kw_only=True):
     size: int = 0
     """How many bytes of the last segment count."""
     gateways: dict[str, tuple[int, int]] = {}
-    """Of each gateway the epoch and the last number that is here: what comes again is dropped."""
+    """Of each gateway the epoch and the last number that is here: what comes again is dropped.
+
+    In the order in which they were heard from last.
+    """
     id: str = ""
     """Another one for each spool that was ever begun; empty: it is of an earlier version, and has none."""
 
@@ -155,12 +158,22 @@ class SpoolWriter:
         frame = encode_frame(count, data)
         self._pending.append(frame)
         self.pending_bytes += len(frame)
-        gateways = self._new.gateways
         if gateway:
-            if gateways is self.marker.gateways:
-                gateways = dict(gateways)
+            gateways = self._own_gateways()
+            gateways.pop(gateway, None)
             gateways[gateway] = (epoch, last)
-        self._new = msgspec.structs.replace(self._new, end=self._new.end + count, gateways=gateways)
+        self._new = msgspec.structs.replace(self._new, end=self._new.end + count)
+
+    def forget_oldest(self) -> None:
+        """Forget the gateway that was heard from longest ago, with the next commit."""
+        gateways = self._own_gateways()
+        del gateways[next(iter(gateways))]
+
+    def _own_gateways(self) -> dict[str, tuple[int, int]]:
+        """Return the gateways as they will be: the marker's own stay until the disk has what is new."""
+        if self._new.gateways is self.marker.gateways:
+            self._new = msgspec.structs.replace(self._new, gateways=dict(self.marker.gateways))
+        return self._new.gateways
 
     def known(self, gateway: str) -> tuple[int, int]:
         """Return the epoch and the last number of a gateway, what waits included; (0, 0) if there is nothing of it."""

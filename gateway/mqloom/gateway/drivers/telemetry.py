@@ -23,7 +23,7 @@ from mqloom.core.telemetry_keys import peer_curve
 from mqloom.core.telemetry_outbox import HELD_BYTES_MAX, IN_FLIGHT_MAX, RESEND_S, TelemetryOutbox, decode_kept
 from mqloom.core.telemetry_sockets import connect
 from mqloom.gateway.agent_interfaces import TellingAgent
-from mqloom.gateway.configuration_texts import changes
+from mqloom.gateway.configuration_texts import again, changes
 from mqloom.gateway.node import Node
 from mqloom.gateway.recorder import Recorder, check_records
 
@@ -40,6 +40,9 @@ PATIENCE_S: Final = 3 * RESEND_S
 
 FAREWELL_S: Final = 1.0
 """How long a gateway that ends waits for the collector to have its last records."""
+
+SETTINGS_EVERY_S: Final = 86_400.0
+"""How often the configuration is told again: who has only what was kept of late must know it too."""
 
 RecordsSink = Callable[[Sequence[Record]], None]
 
@@ -76,6 +79,7 @@ class TelemetryDriver:
         self._answered_at = 0.0
         self._counted = 0
         self._told: Mapping[str, str] = {}
+        self._settings_at = 0.0
         self._is_paused = False
         self._failures = 0
         self._since = time.monotonic()
@@ -147,10 +151,17 @@ class TelemetryDriver:
         if self._plan.is_on:
             self._node.tally.window(0, 0.0)
             self._tell_settings()
+            self._settings_at = self._since
 
     def _tell_settings(self) -> None:
         told, self._told = self._told, self._plan.settings
         self.offer(changes(told, self._told, time.time()))
+
+    def _remind(self, now: float, at: float) -> None:
+        """Tell the settings again, when they have not been told for long."""
+        if now >= self._settings_at + SETTINGS_EVERY_S:
+            self._settings_at = now
+            self.offer(again(self._told, at))
 
     def _tick(self) -> None:
         if time.monotonic() >= self._since + self._plan.window_s:
@@ -166,6 +177,7 @@ class TelemetryDriver:
         records += self._recorder.broker(self.broker_figures(), at)
         records += self._of_agents(at)
         self.offer(records)
+        self._remind(now, at)
 
     def _of_agents(self, at: float) -> list[Record]:
         records: list[Record] = []
@@ -233,7 +245,10 @@ class TelemetryDriver:
         if dropped > self._counted:
             counters.add("telemetry_dropped", "queue full", amount=dropped - self._counted)
             if dropped.bit_length() > self._counted.bit_length():
-                text = "the collector at %s does not take telemetry: %s records were dropped so far"
+                text = (
+                    "the collector at %s does not take telemetry: %s records were dropped so far; does it run, with "
+                    "the same key, is there another gateway of this name, or was the clock ahead at an earlier start?"
+                )
                 self._log.warning(text, self._plan.endpoint, dropped)
             self._counted = dropped
 

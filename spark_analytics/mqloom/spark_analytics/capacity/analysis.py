@@ -1,7 +1,8 @@
 """All answers at once, in few passes over the telemetry: what the report shows and the findings are drawn from.
 
-Raw load records are read twice (`utilisation`), of more than 100 days the last ones once more, and those of other kinds
-once each; everything else is made of the small tables that come out. These are collected, and no raw row ever is.
+Raw load records are read twice (`utilisation`), of more than 100 days the last ones once more, and again where a clock
+may be wrong (`clocks`); those of other kinds once each. Everything else is made of the small tables that come out.
+These are collected, and no raw row ever is.
 """
 
 from collections.abc import Callable, Collection
@@ -18,6 +19,7 @@ from mqloom.core.errors import LocalError
 from mqloom.core.estimators import BrokerEstimate
 from mqloom.core.subscription import Subscription
 from mqloom.spark_analytics.capacity import balancing, overlay, service, utilisation
+from mqloom.spark_analytics.capacity.clocks import Extent, WrongClock, extent_of
 from mqloom.spark_analytics.capacity.estimates import busy_clients, busy_estimates, counting_of
 from mqloom.spark_analytics.capacity.forecast import Forecast, forecasts_of
 from mqloom.spark_analytics.capacity.frames import Columns, Telemetry, columns, frame_of
@@ -31,7 +33,7 @@ from mqloom.spark_analytics.capacity.redundancy import (
     families_of,
     redundancy_of,
 )
-from mqloom.spark_analytics.capacity.silence import silent_of, without
+from mqloom.spark_analytics.capacity.silence import without
 from mqloom.spark_analytics.capacity.what_if import Scenario, WhatIf
 
 Tell = Callable[[float, str], None]
@@ -72,6 +74,7 @@ class Analysis:
     imbalance: Columns
     silent: dict[str, float]
     """Brokers that tell nothing any more, and when they did last: they are in no answer about what is to come."""
+    wrong_clocks: list[WrongClock]
     members: list[str]
     forecasts: list[Forecast]
     models: dict[str, service.ServiceModel]
@@ -103,30 +106,26 @@ class Analysis:
 
 def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     """Return all answers; raises NoTelemetryError if there is no load to speak of."""
-    load = telemetry["load"]
-    load.sparkSession.conf.set(SHUFFLE, "65536")
+    telemetry["load"].sparkSession.conf.set(SHUFFLE, "65536")
     tell(0.0, "utilisation of each broker")
-    used = columns(utilisation.utilisation(load))
-    if not len(used["gateway"]):
-        raise NoTelemetryError("there are no load records in this telemetry: do gateways send any? (docs/spark.md)")
-    start_at, end_at = float(used["first_at"].min()), float(used["last_at"].max())
-    window_s = float(used["window_s"].max())
-    start_at -= window_s  # a record stands at the end of its window
-    bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s)
-    silent = silent_of(used)
+    load, used, extent = _within(telemetry["load"])
+    window_s, brokers = float(used["window_s"].max()), len(used["gateway"])
+    start_at, end_at = extent.start_at - window_s, extent.end_at  # a record stands at the end of its window
+    bucket_s = utilisation.bucket_s_for(end_at - start_at, window_s, brokers)
+    silent = extent.silent
     present = without(used, silent)
     tell(0.25, "utilisation over time")
     frame = utilisation.utilisation_over_time(load, bucket_s).persist()
-    daily_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
+    daily_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s, brokers)
     by_hour = frame
     if daily_s < bucket_s:
-        by_hour = utilisation.utilisation_over_time(utilisation.lately(load, end_at), daily_s).persist()
+        by_hour = utilisation.utilisation_over_time(utilisation.lately(load, end_at, brokers), daily_s).persist()
     try:
         over_time = columns(frame.orderBy("gateway", "bucket_at"))
         daily = over_time if by_hour is frame else columns(by_hour.orderBy("gateway", "bucket_at"))
         lately = without(daily, silent)
         tell(0.5, "links")
-        links = overlay.links_of(columns(overlay.overlay(telemetry["link"])))
+        links = overlay.links_of(columns(overlay.overlay(telemetry["link"], end_at)))
         links_here = [each for each in links if silent.keys().isdisjoint((each.gateway, each.peer))]
         clients = busy_clients(lately)
         neighbours = overlay.neighbours_of(links_here)
@@ -163,6 +162,7 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
         hot_hours=hot,
         imbalance=uneven,
         silent=silent,
+        wrong_clocks=extent.wrong,
         members=members,
         forecasts=forecasts_of(lately, questions.full),
         models=models,
@@ -183,6 +183,18 @@ def analyse(telemetry: Telemetry, questions: Questions, tell: Tell) -> Analysis:
     )
     tell(1.0, "done")
     return found
+
+
+def _within(load: DataFrame) -> tuple[DataFrame, Columns, Extent]:
+    """Return the load records whose times can be right, how full they say that brokers are, and from when to when."""
+    used = columns(utilisation.utilisation(load))
+    if not len(used["gateway"]):
+        raise NoTelemetryError("there are no load records in this telemetry: do gateways send any? (docs/spark.md)")
+    extent = extent_of(load, used)
+    if extent.is_cut:
+        load = extent.within(load)
+        used = columns(utilisation.utilisation(load))
+    return load, used, extent
 
 
 def _by_broker(table: Columns, values: NDArray[np.float64]) -> dict[str, float]:
@@ -260,10 +272,10 @@ def _interests(
     return [], ""
 
 
-def latest(table: Columns, share: float) -> Columns:
-    """Return the rows of the last share of the time, by `bucket_at`."""
+def latest(table: Columns, share: float, seconds_max: float) -> Columns:
+    """Return the rows of the last share of the time, and of so many seconds at most, by `bucket_at`."""
     times = table["bucket_at"].astype(np.float64)
     if not len(times):
         return table
-    chosen = times >= times.max() - share * (times.max() - times.min())
+    chosen = times >= times.max() - min(share * (times.max() - times.min()), seconds_max)
     return {name: values[chosen] for name, values in table.items()}

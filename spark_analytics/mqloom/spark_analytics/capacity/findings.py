@@ -5,7 +5,7 @@ threshold for how much, and one for how long or how often.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal
 
 import numpy as np
@@ -17,7 +17,9 @@ from mqloom.spark_analytics.capacity.balancing import is_ordinary
 from mqloom.spark_analytics.capacity.dates import DAY_S, day, length, moment
 from mqloom.spark_analytics.capacity.estimates import RECENT_S
 from mqloom.spark_analytics.capacity.frames import Columns, split
+from mqloom.spark_analytics.capacity.overloads import Overload, overloads_of
 from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, REMEDIES, RESOURCES, WORDS
+from mqloom.spark_analytics.capacity.utilisation import HOUR_S
 
 Urgency = Literal["now", "soon", "plan"]
 
@@ -30,13 +32,9 @@ URGENCIES: Final[dict[Urgency, str]] = {
     "plan": "Worth knowing when you plan.",
 }
 
-OVERLOAD_SHARE: Final = 0.005
-"""A broker that was overloaded in a smaller share of its windows, or in fewer than an alert takes, had a spike."""
-STILL_SHARE: Final = 0.1
-"""Overload in the last tenth of the time goes on."""
 SOON_DAYS: Final = 30.0
 UNEVEN_SHARE: Final = 0.25
-"""Imbalance counts if it is there in the last quarter of the time."""
+"""Imbalance counts if it is there in the last quarter of the time, of which no more than a week is looked at."""
 UNEVEN_LEAST: Final = 0.2
 """By how much a broker must be fuller than the mean of the others."""
 UNEVEN_FACTOR: Final = 1.5
@@ -94,46 +92,54 @@ def _silent(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 
 def _overloads(analysis: Analysis) -> Iterator[CapacityFinding]:
-    table = analysis.utilisation
+    table, by_broker = analysis.utilisation, _overloads_by_broker(analysis)
     for place, broker in enumerate(analysis.brokers):
-        counts = _overloaded(analysis, place)
-        found, windows = list(counts), int(table["windows"][place])
+        found = by_broker.get(broker, [])
         if not found:
             continue
-        late_at = analysis.end_at - STILL_SHARE * analysis.seconds
-        lasting = [name for name in found if float(table[f"{name}_overloaded_at"][place]) >= late_at]
+        lasting = [each for each in found if each.is_lasting]
         still = bool(lasting)
-        resource = max(lasting or found, key=lambda name: (counts[name], float(table[f"{name}_p95"][place])))
-        worst, seconds = float(table[f"{resource}_max"][place]), counts[resource] * float(table["window_s"][place])
+        most = max(lasting or found, key=lambda each: (each.windows, float(table[f"{each.resource}_p95"][place])))
+        resource, seconds = most.resource, most.windows * float(table["window_s"][place])
+        worst = float(table[f"{resource}_max"][place])
         yield CapacityFinding(
             kind="overload",
             urgency="now" if still else "soon",
             broker=broker,
             title=f"{broker} {'is' if still else 'was'} overloaded: its {WORDS[resource]} reached {worst:.0%}",
             evidence=f"Its {WORDS[resource]} was used by {OVERLOADED:.0%} and more for {length(seconds)}, "
-            f"{counts[resource] / windows:.0%} of the time that was looked at. "
-            + ("It was so until the end." if still else "At the end it was no longer so."),
+            f"{most.share:.0%} of {'the last day' if most.is_of_last_day else 'the time that was looked at'}. "
+            + _until(analysis, most),
             action=f"{REMEDIES[resource].capitalize()}." + _room(analysis, broker),
             section="utilisation",
             severity=worst,
         )
 
 
-def _overloaded(analysis: Analysis, place: int) -> dict[str, int]:
-    """Return the resources of which a broker was overloaded, and in how many windows; a spike is no overload."""
-    table = analysis.utilisation
-    least = max(LIMITS.windows, OVERLOAD_SHARE * int(table["windows"][place]))
-    counts = {name: int(table[f"{name}_overloaded"][place]) for name in RESOURCES}
-    return {name: count for name, count in counts.items() if count >= least}
+def _overloads_by_broker(analysis: Analysis) -> dict[str, list[Overload]]:
+    found: dict[str, list[Overload]] = {}
+    for each in overloads_of(analysis):
+        found.setdefault(each.gateway, []).append(each)
+    return found
+
+
+def _until(analysis: Analysis, overload: Overload) -> str:
+    if not overload.is_lasting:
+        return f"At the end it was no longer so; the last time was {moment(overload.last_at)} UTC."
+    before_s = analysis.end_at - overload.last_at
+    if before_s < 2 * HOUR_S:
+        return "It was so until the end."
+    return f"The last time was {length(before_s)} before the end."
 
 
 def _full(analysis: Analysis) -> Iterator[CapacityFinding]:
     """What is full at busy hours, whether it grows or not, if that is not told as overload already."""
     growing = {(each.gateway, each.resource): each.trend for each in analysis.forecasts}
+    overloads = _overloads_by_broker(analysis)
     for broker, series in split(analysis.daily, "gateway").items():
         if broker not in analysis.estimates:
             continue
-        levels = _busy_levels(analysis, broker, series)
+        levels = _busy_levels(analysis, broker, series, overloads.get(broker, []))
         levels |= {
             name: max(level, growing[broker, name].peak) for name, level in levels.items() if (broker, name) in growing
         }
@@ -155,15 +161,14 @@ def _full(analysis: Analysis) -> Iterator[CapacityFinding]:
         )
 
 
-def _busy_levels(analysis: Analysis, broker: str, series: Columns) -> dict[str, float]:
+def _busy_levels(analysis: Analysis, broker: str, series: Columns, overloads: Iterable[Overload]) -> dict[str, float]:
     """Return how full each resource is at busy hours; none where that is overload, nought where it was a spike."""
-    table, place = analysis.utilisation, analysis.brokers.index(broker)
     recent_at = analysis.end_at - RECENT_S
     recent = series["bucket_at"].astype(np.float64) >= recent_at
-    lately = {name: float(table[f"{name}_overloaded_at"][place]) >= recent_at for name in _overloaded(analysis, place)}
+    lately = {each.resource for each in overloads if each.last_at >= recent_at}
     levels = {}
     for name, column in RESOURCES.items():
-        if not lately.get(name):  # overload long ago is not in the busy level, which is of the last week
+        if name not in lately:  # overload long ago is not in the busy level, which is of the last week
             often = int((series[f"{name}_mean"][recent].astype(np.float64) > analysis.full).sum())
             levels[name] = float(getattr(analysis.estimates[broker], column)) if often >= LIMITS.windows else 0.0
     return levels
@@ -201,7 +206,7 @@ def _forecasts(analysis: Analysis) -> Iterator[CapacityFinding]:
 
 
 def _imbalance(analysis: Analysis) -> Iterator[CapacityFinding]:
-    last = latest(analysis.imbalance, UNEVEN_SHARE)
+    last = latest(analysis.imbalance, UNEVEN_SHARE, RECENT_S)
     for metric in ("utilisation",):
         chosen = last["metric"] == metric
         if not chosen.any():
@@ -303,17 +308,22 @@ def _links(analysis: Analysis) -> Iterator[CapacityFinding]:
     for each in analysis.links:
         if each.kind == "candidate":
             continue
-        if each.up_share < 1 - DOWN_MOST:
-            yield CapacityFinding(
-                kind="link",
-                urgency="soon",
-                broker=each.gateway,
-                title=f"The link {each.name} was down {1 - each.up_share:.0%} of the time",
-                evidence="Publications for the brokers behind it waited, parked on the broker before it.",
-                action=f"Look at the network between them, and at the log of the gateway {each.gateway}.",
-                section="overlay",
-                severity=1 - each.up_share,
-            )
+        was_down, lately = 1 - each.up_share > DOWN_MOST, 1 - each.up_share_lately > DOWN_MOST
+        if not (was_down or lately):
+            continue
+        is_down = lately and not each.is_up
+        share, of = (1 - each.up_share_lately, "the last day") if lately else (1 - each.up_share, "the time")
+        state = "is down: it was so" if is_down else "was down"
+        yield CapacityFinding(
+            kind="link",
+            urgency="now" if is_down else "soon",
+            broker=each.gateway,
+            title=f"The link {each.name} {state} for {share:.0%} of {of}",
+            evidence="Publications for the brokers behind it waited, parked on the broker before it.",
+            action=f"Look at the network between them, and at the log of the gateway {each.gateway}.",
+            section="overlay",
+            severity=share,
+        )
 
 
 def _forwards(analysis: Analysis) -> Iterator[CapacityFinding]:
@@ -370,6 +380,22 @@ def _telemetry(analysis: Analysis) -> Iterator[CapacityFinding]:
         )
 
 
+def _clocks(analysis: Analysis) -> Iterator[CapacityFinding]:
+    for each in analysis.wrong_clocks:
+        off = f"{length(abs(each.ahead_s))} {'ahead' if each.ahead_s > 0 else 'behind'}"
+        yield CapacityFinding(
+            kind="clock",
+            urgency="soon",
+            broker=each.gateway,
+            title=f"The clock of {each.gateway} {'was' if each.is_past else 'is'} {off}",
+            evidence="By the order in which records came to the collector, and the times of others. "
+            + ("What it told of these times is left out." if each.is_past else "What is said of it here may be off."),
+            action="Have its machine set its clock by the network (NTP).",
+            section="about",
+            severity=1 / (1 + each.is_past),
+        )
+
+
 RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
     _overloads,
     _full,
@@ -382,4 +408,5 @@ RULES: Final[tuple[Callable[[Analysis], Iterator[CapacityFinding]], ...]] = (
     _forwards,
     _redundancy,
     _telemetry,
+    _clocks,
 )

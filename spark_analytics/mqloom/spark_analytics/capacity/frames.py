@@ -34,11 +34,10 @@ def columns(frame: DataFrame) -> Columns:
 
 def split(table: Columns, by: str) -> dict[str, Columns]:
     """Return the rows of each value of a column, by that value in its order."""
-    keys = table[by]
-    return {
-        str(key): {name: values[keys == key] for name, values in table.items()}
-        for key in sorted({str(each) for each in keys})
-    }
+    places: dict[str, list[int]] = {}
+    for place, key in enumerate(table[by]):  # of thousands of brokers to compare all rows with each would take hours
+        places.setdefault(str(key), []).append(place)
+    return {key: {name: values[places[key]] for name, values in table.items()} for key in sorted(places)}
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Any], schema: str) -> DataFrame:

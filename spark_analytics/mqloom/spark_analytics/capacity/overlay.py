@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from mqloom.core.subscription import Subscription
+from mqloom.spark_analytics.capacity.dates import DAY_S
 from mqloom.spark_analytics.capacity.frames import Columns
 from mqloom.spark_analytics.capacity.groups import GroupTraffic, by_gateway
 
@@ -45,6 +46,10 @@ class LinkTraffic:
     """What it spares, or as a candidate would: publications times gateways bypassed, in a period of the overlay."""
     distance: int
     up_share: float
+    up_share_lately: float
+    """Of the last day; all of it if nothing was told."""
+    is_up: bool
+    """When it was told of last."""
     last_at: float = 0.0
     """When it was told of last, in Unix time."""
 
@@ -96,8 +101,9 @@ class Site:
     utilisation: float
 
 
-def overlay(link: DataFrame) -> DataFrame:
-    """Return a row for each direction of each link, those with most pure forwards first."""
+def overlay(link: DataFrame, end_at: float) -> DataFrame:
+    """Return a row for each direction of each link, those with most pure forwards first; telemetry ends at `end_at`."""
+    lately_s = f.when(f.unix_micros("at") / 1e6 > end_at - DAY_S, f.col("window_s"))
     summed = link.groupBy("gateway", "peer", "kind").agg(
         f.sum("window_s").alias("seconds"),
         f.sum("sent").alias("sent"),
@@ -107,11 +113,18 @@ def overlay(link: DataFrame) -> DataFrame:
         f.sum("received_unwanted").alias("received_unwanted"),
         f.avg("gain").alias("gain"),
         f.max_by("distance", "at").alias("distance"),
-        f.avg(f.col("is_up").cast("double")).alias("up_share"),
+        _up_share(f.col("window_s")).alias("up_share"),
+        f.coalesce(_up_share(lately_s), f.lit(1.0)).alias("up_share_lately"),
+        f.max_by("is_up", "at").alias("is_up"),
         (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
     )
     wanted = f.when(f.col("received") > 0, 1 - f.col("received_unwanted") / f.col("received"))
     return summed.withColumn("yield", wanted).orderBy(f.desc("pure_forwards"), "gateway", "peer", "kind")
+
+
+def _up_share(seconds: Column) -> Column:
+    """Return for what share of some time a link was up; records stand for windows of different lengths."""
+    return f.try_divide(f.coalesce(f.sum(f.when(f.col("is_up"), seconds)), f.lit(0.0)), f.sum(seconds))
 
 
 def links_of(collected: Columns) -> list[LinkTraffic]:

@@ -17,12 +17,19 @@ SILENT_WINDOWS: Final = 10.0
 """Nor is anybody silent who has missed fewer windows than that."""
 
 
-def silent_of(utilisation: Columns) -> dict[str, float]:
-    """Return the brokers that are silent, and when they told something last; from collected `utilisation`."""
-    last = utilisation["last_at"].astype(np.float64)
-    missed = last.max() - last
-    is_silent = missed > np.maximum(SILENT_S, SILENT_WINDOWS * utilisation["window_s"].astype(np.float64))
-    return {str(utilisation["gateway"][place]): float(last[place]) for place in np.flatnonzero(is_silent)}
+def is_long(missed_s: float, window_s: float) -> bool:
+    """Say whether somebody who told nothing for so long is silent."""
+    return missed_s > max(SILENT_S, SILENT_WINDOWS * window_s)
+
+
+def late_of(ends: Columns) -> dict[str, float]:
+    """Return the brokers that told nothing for long before the latest of all, and when they did last.
+
+    They are silent, if clocks are right (`clocks`).
+    """
+    rows = zip(*(ends[name].tolist() for name in ("gateway", "last_at", "window_s")), strict=True)
+    end_at = float(ends["last_at"].max())
+    return {str(gateway): last_at for gateway, last_at, window_s in rows if is_long(end_at - last_at, window_s)}
 
 
 def without(table: Columns, silent: Collection[str]) -> Columns:

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from mqloom.spark_analytics.capacity.frames import ROWS_MAX
 from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, RESOURCES
 
 METRICS: Final = {
@@ -24,11 +25,11 @@ METRICS: Final = {
 
 PERCENTS: Final = (50, 95, 99)
 
-BUCKETS_S: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400)
-"""How long buckets of time can be, in seconds: all divide a day, so that days can be compared."""
+BUCKETS_S: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 604_800)
+"""How long buckets of time can be, in seconds: all divide a day, so that days can be compared, but the last."""
 
 BUCKETS_MAX: Final = 2_400
-"""Buckets of one broker: 25 days of quarters of an hour, 100 of hours."""
+"""Buckets of one broker: 25 days of quarters of an hour, 100 of hours; fewer where there are over 800 brokers."""
 
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
@@ -36,23 +37,36 @@ DAY_S: Final = 86_400
 DAILY_S: Final = 100 * DAY_S
 """From so long before the end on a day is looked at by the hour: of more days such buckets would be too many."""
 
-
 WINDOWS_LEAST: Final = 5
 """Windows in a bucket: of fewer percentiles would say nothing."""
 
 
-def bucket_s_for(span_s: float, window_s: float) -> int:
+def buckets_max_for(brokers: int) -> int:
+    """Return how many buckets each of so many brokers can have, for all of them to be collected.
+
+    Two more of each may be there, as a time does not begin and end with a bucket.
+    """
+    return max(1, min(BUCKETS_MAX, ROWS_MAX // max(1, brokers) - 2))
+
+
+def bucket_s_for(span_s: float, window_s: float, brokers: int) -> int:
     """Return how long buckets should be for so many seconds of windows of that length: as short as makes sense.
 
-    From `BUCKETS_MAX` days on, which is six years, there are more than that many.
+    Of very long times, which is over three years of 10,000 brokers, there are more buckets than should be.
     """
-    fitting = (each for each in BUCKETS_S if span_s / each <= BUCKETS_MAX and each >= WINDOWS_LEAST * window_s)
+    most = buckets_max_for(brokers)
+    fitting = (each for each in BUCKETS_S if span_s / each <= most and each >= WINDOWS_LEAST * window_s)
     return next(fitting, BUCKETS_S[-1])
 
 
-def daily_bucket_s_for(span_s: float, window_s: float) -> int:
+def daily_s_for(brokers: int) -> float:
+    """Return for how long before the end a day is looked at by the hour."""
+    return min(DAILY_S, buckets_max_for(brokers) * HOUR_S)
+
+
+def daily_bucket_s_for(span_s: float, window_s: float, brokers: int) -> int:
     """Return how long buckets should be in which a day's pattern is looked for: as above, but an hour at most."""
-    return min(HOUR_S, bucket_s_for(min(span_s, DAILY_S), window_s))
+    return min(HOUR_S, bucket_s_for(min(span_s, daily_s_for(brokers)), window_s, brokers))
 
 
 def with_utilisation(load: DataFrame) -> DataFrame:
@@ -71,13 +85,18 @@ def _spread(frame: DataFrame, keep: Iterable[str]) -> DataFrame:
     return frame.select(*keep, *found)
 
 
+def _overloaded() -> list[Column]:
+    """Return in how many windows each resource was overloaded."""
+    return [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
+
+
 def utilisation(load: DataFrame) -> DataFrame:
     """Return a row for each broker: percentiles of all it is measured by, and how long it was overloaded.
 
     `epoch` is the last start of its gateway, and `epoch_at` the first that this told.
     """
     worst = [f.max(column).alias(f"{name}_max") for name, column in METRICS.items()]
-    over = [f.count_if(f.col(column) >= OVERLOADED).alias(f"{name}_overloaded") for name, column in RESOURCES.items()]
+    over = _overloaded()
     over += [
         (f.max(f.when(f.col(column) >= OVERLOADED, f.unix_micros("at"))) / 1e6).alias(f"{name}_overloaded_at")
         for name, column in RESOURCES.items()
@@ -87,6 +106,7 @@ def utilisation(load: DataFrame) -> DataFrame:
         f.avg("window_s").alias("window_s"),
         (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
         (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
+        f.max("position").alias("last_position"),
         f.max("epoch").alias("epoch"),
         (f.min(f.struct(-f.col("epoch"), f.unix_micros("at").alias("at")))["at"] / 1e6).alias("epoch_at"),
         f.count_if(f.col("utilisation") >= OVERLOADED).alias("overloaded"),
@@ -117,14 +137,14 @@ def utilisation_over_time(load: DataFrame, bucket_s: int) -> DataFrame:
         f.avg("deliveries_s").alias("deliveries_s"),
         f.max("clients").alias("clients"),
     ]
-    summed = with_utilisation(load).groupBy("gateway", bucket).agg(*others, *means, *_percentiles())
+    summed = with_utilisation(load).groupBy("gateway", bucket).agg(*others, *means, *_overloaded(), *_percentiles())
     keep = [name for name in summed.columns if name not in METRICS]
     return _spread(summed, keep)
 
 
-def lately(load: DataFrame, end_at: float) -> DataFrame:
+def lately(load: DataFrame, end_at: float, brokers: int) -> DataFrame:
     """Return the load records of the last days, of as many as are looked at by the hour."""
-    return load.where(f.unix_micros("at") / 1e6 > end_at - DAILY_S)
+    return load.where(f.unix_micros("at") / 1e6 > end_at - daily_s_for(brokers))
 
 
 def hot_hours(over_time: DataFrame) -> DataFrame:

@@ -13,13 +13,19 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType
 
 from mqloom.spark_analytics.capacity import balancing, overlay, redundancy, service, utilisation, what_if
-from mqloom.spark_analytics.capacity.analysis import Analysis, analyse
+from mqloom.spark_analytics.capacity.analysis import Analysis, Tell, analyse
+from mqloom.spark_analytics.capacity.clocks import Extent, ends_of, extent_of
 from mqloom.spark_analytics.capacity.forecast import SCHEMA as FORECAST_SCHEMA
 from mqloom.spark_analytics.capacity.frames import Telemetry, columns, frame_of
 from mqloom.spark_analytics.capacity.groups import group_traffic
 from mqloom.spark_analytics.capacity.questions import Questions
+from mqloom.spark_analytics.capacity.relations import relations_in
 
 _TIMES: Final = re.compile(r"^(at|.*_at|full_from|full_to)$")
+
+
+def _tell_nobody(_share: float, _text: str) -> None:
+    """Tell nobody."""
 
 
 class CapacityViews:
@@ -29,12 +35,15 @@ class CapacityViews:
         self._telemetry = telemetry
         self._questions = questions or Questions()
         self._made: set[str] = set()
+        self._tell: Tell = _tell_nobody
 
-    def ensure(self, query: str) -> list[str]:
-        """Make the views that a query names and that are not there yet; return which these are."""
-        new = [
-            name for name in VIEWS if name not in self._made and re.search(rf"\b{name}\b", query, flags=re.IGNORECASE)
-        ]
+    def ensure(self, query: str, tell: Tell = _tell_nobody) -> list[str]:
+        """Make the views that a query names and that are not there yet; return which these are.
+
+        Those that are no plain query may take long, and `tell` hears how far they are.
+        """
+        self._tell = tell
+        new = sorted(relations_in(query) & VIEWS.keys() - self._made)
         for name in new:
             _with_times(VIEWS[name](self)).createOrReplaceTempView(name)
             self._made.add(name)
@@ -45,6 +54,11 @@ class CapacityViews:
         """Raw load records."""
         return self._telemetry["load"]
 
+    @property
+    def within(self) -> DataFrame:
+        """Those whose times can be right."""
+        return self.extent[0].within(self.load)
+
     def of(self, kind: str) -> DataFrame:
         """Return raw records of a kind."""
         return self._telemetry[kind]
@@ -52,36 +66,38 @@ class CapacityViews:
     @cached_property
     def analysis(self) -> Analysis:
         """All answers, for views that are no plain query."""
-        return analyse(self._telemetry, self._questions, lambda share, text: None)
+        return analyse(self._telemetry, self._questions, self._tell)
 
     @cached_property
-    def span(self) -> tuple[float, float, float]:
-        """When load records begin and end, and how long a window is; nothing of none."""
-        first = (f.min(f.unix_micros("at")) / 1e6).alias("first")
-        last = (f.max(f.unix_micros("at")) / 1e6).alias("last")
-        found = columns(self.load.agg(first, last, f.max("window_s").alias("window_s")))
-        if found["window_s"][0] is None:
-            return 0.0, 0.0, 0.0
-        window_s = float(found["window_s"][0])
-        return float(found["first"][0]) - window_s, float(found["last"][0]), window_s
+    def extent(self) -> tuple[Extent, float, int]:
+        """When load records begin and end, how long a window is, and how many brokers there are; nothing of none."""
+        ends = columns(ends_of(self.load))
+        if not len(ends["gateway"]):
+            return Extent(0.0, 0.0), 0.0, 0
+        return extent_of(self.load, ends), float(ends["window_s"].max()), len(ends["gateway"])
+
+    @property
+    def span(self) -> tuple[float, float, int]:
+        """For how long there is telemetry, how long a window is, and how many brokers there are: for buckets."""
+        extent, window_s, brokers = self.extent
+        return extent.end_at - extent.start_at + window_s, window_s, brokers
 
     @cached_property
     def bucket_s(self) -> int:
         """How long buckets of time are."""
-        start_at, end_at, window_s = self.span
-        return utilisation.bucket_s_for(end_at - start_at, window_s)
+        return utilisation.bucket_s_for(*self.span)
 
     @cached_property
     def daily(self) -> DataFrame:
         """Utilisation by the hour or shorter, of the last days."""
-        start_at, end_at, window_s = self.span
-        bucket_s = utilisation.daily_bucket_s_for(end_at - start_at, window_s)
-        return utilisation.utilisation_over_time(utilisation.lately(self.load, end_at), bucket_s)
+        extent, _, brokers = self.extent
+        bucket_s = utilisation.daily_bucket_s_for(*self.span)
+        return utilisation.utilisation_over_time(utilisation.lately(self.within, extent.end_at, brokers), bucket_s)
 
     @cached_property
     def over_time(self) -> DataFrame:
         """Utilisation by bucket."""
-        return utilisation.utilisation_over_time(self.load, self.bucket_s)
+        return utilisation.utilisation_over_time(self.within, self.bucket_s)
 
     @cached_property
     def sessions(self) -> DataFrame:
@@ -105,7 +121,7 @@ VIEWS: Final[dict[str, Callable[[CapacityViews], DataFrame]]] = {
     "what_if": lambda views: views.rows(
         [row for scenario in views.analysis.scenarios for row in scenario.rows()], what_if.SCHEMA
     ),
-    "overlay": lambda views: overlay.overlay(views.of("link")),
+    "overlay": lambda views: overlay.overlay(views.of("link"), views.extent[0].end_at),
     "soft_links_worth_having": lambda views: views.rows(views.analysis.candidates, overlay.CANDIDATE_SCHEMA),
     "best_place": lambda views: views.rows(views.analysis.sites, overlay.PLACE_SCHEMA),
     "balancing_sessions": lambda views: views.sessions,

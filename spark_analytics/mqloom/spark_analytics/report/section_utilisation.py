@@ -8,7 +8,7 @@ from mqloom.spark_analytics.capacity.analysis import Analysis
 from mqloom.spark_analytics.capacity.dates import DAY_S, length
 from mqloom.spark_analytics.capacity.frames import split
 from mqloom.spark_analytics.capacity.thresholds import WORDS
-from mqloom.spark_analytics.capacity.utilisation import DAILY_S, HOUR_S, PERCENTS
+from mqloom.spark_analytics.capacity.utilisation import HOUR_S, PERCENTS, daily_s_for
 from mqloom.spark_analytics.report.drawing import (
     LINE,
     MUTED,
@@ -108,7 +108,7 @@ def _table(analysis: Analysis) -> str:
             " / ".join(f"{float(used[f'{name}_p{each}'][place]) * 100:.0f}" for each in PERCENTS) + "%"
             for name in WORDS
         ]
-        delay = " / ".join(milliseconds(float(used[f"delay_p{each}"][place])) for each in (50, 99))
+        delay = " / ".join(milliseconds(float(used[f"delay_p{each}"][place])) for each in PERCENTS)
         share = float(used["overloaded"][place]) / float(used["windows"][place])
         rows.append(
             [
@@ -120,7 +120,7 @@ def _table(analysis: Analysis) -> str:
                 number(float(used["subscriptions"][place])),
             ]
         )
-    note = '<p class="note">Each p50 / p95 / p99, of service times p50 / p99.</p>'
+    note = '<p class="note">Each p50 / p95 / p99.</p>'
     return table(heads, rows) + note
 
 
@@ -142,7 +142,8 @@ def _hours(analysis: Analysis) -> str:
         )
         rows.append(f"<tr><th scope=row>{text(broker)}</th>{cells}</tr>")
     bucket_s = min(HOUR_S, analysis.bucket_s)
-    days = f" of the last {length(DAILY_S)}" if analysis.seconds > DAILY_S else ""
+    daily_s = daily_s_for(len(analysis.brokers))
+    days = f" of the last {length(daily_s)}" if analysis.seconds > daily_s else ""
     caption = (
         f"How full the fullest resource is in the busiest moments (p95) of each {length(bucket_s)}, in percent: the "
         f"mean of these by hour of the day (UTC){days}."
