@@ -6,7 +6,7 @@ import pytest
 
 from mqloom.client.cores import handled
 from mqloom.client.journey import Journey
-from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OpenLeg, Stayed
+from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OpenLeg, Stayed, TurnedAway
 from mqloom.client.limits import (
     CLOSE_S,
     FAILOVER_S,
@@ -197,6 +197,34 @@ def test_a_target_that_refuses_is_left_without_a_trace() -> None:
     trip.happen(1, Forgotten())
     assert trip.journey(A) == Journey(incarnation="life 1")
     assert trip.answers[-1][0] == "stayed"
+
+
+def test_a_target_that_does_not_let_us_in_is_given_up_at_once_and_says_why() -> None:
+    trip = moving()
+    effects = trip.happen(1, TurnedAway(reason="it does not take our user name and password"))
+    problem = (
+        "the broker of B does not let us in: it does not take our user name and password; "
+        "is our account the same at each broker?"
+    )
+    assert Stayed(to=B, problem=problem) in effects
+    assert CloseLeg(leg=1, forget=False) in effects
+    assert trip.answers[-1] == ("stayed", problem)
+    assert trip.journey(A) == Journey(incarnation="life 1")
+
+
+def test_where_an_earlier_life_was_served_is_waited_for_even_if_it_lets_us_in_only_later() -> None:
+    trip = Trip()
+    trip.arrive(0, found(moved_to=B))
+    roles = trip.roles()
+    assert roles["B"] == "TARGET"
+    trip.happen(1, TurnedAway(reason="it does not let us in"))
+    assert trip.roles() == roles
+
+
+def test_a_broker_that_does_not_let_us_in_again_is_tried_on() -> None:
+    trip = served()
+    trip.happen(0, ConnectionLost())
+    assert trip.happen(0, TurnedAway(reason="it does not let us in")) == []
 
 
 def test_a_target_that_was_there_and_is_gone_is_tidied_up_when_it_is_back() -> None:

@@ -12,7 +12,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
 from mqloom.client.farewells import await_farewells
-from mqloom.client.vocabulary import Publish
+from mqloom.client.legs import TurnedAway
+from mqloom.client.vocabulary import ConnectionLost, Publish
 from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
 
@@ -27,6 +28,7 @@ class Script:
     """A broker that has kept every session, and says the next of these to each that connects."""
 
     def __init__(self) -> None:
+        self.code = 0
         self.says: queue.Queue[bytes] = queue.Queue()
         self.heard: queue.Queue[bytes] = queue.Queue()
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -48,7 +50,7 @@ class Script:
                 length = stream.read(1)
                 self.heard.put(first + length + stream.read(length[0]))
                 if first == b"\x10":
-                    connection.sendall(b"\x20\x02\1\0" + (b"" if self.says.empty() else self.says.get()))
+                    connection.sendall(bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get()))
 
 
 @pytest.fixture
@@ -102,6 +104,28 @@ def test_what_has_come_by_half_is_given_out_when_the_session_goes_on_in_the_back
     shim._ways._take_over()
     heard_until(old, COMPLETE, client)
     assert came == [("t/1", b"m", 2)]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(4, "user name and password"), (5, "does not let us in"), (2, "client id"), (3, "")]
+)
+def test_a_broker_that_does_not_take_us_is_told_of_with_its_reason_and_one_that_is_not_ready_is_not(
+    scripts: list[Script], client: Client, code: int, reason: str
+) -> None:
+    _, new = scripts
+    new.code = code
+    told: queue.Queue[Happening | StrayReceived] = queue.Queue()
+    shim = client._shim
+    assert shim is not None
+    background = Background(1, new.address, client.leg_identity, lambda leg, event, packet: told.put(event))
+    background.loop_start()
+    first = told.get(timeout=WAIT_S_MAX)
+    background.end()
+    if reason:
+        assert isinstance(first, TurnedAway)
+        assert reason in first.reason
+    else:
+        assert isinstance(first, ConnectionLost)
 
 
 def test_what_is_released_by_a_connection_that_never_had_it_is_done_with(scripts: list[Script], client: Client) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mqloom.client.federation import Federation
-from mqloom.client.legs import Forgotten, OnLeg, Referred, TravelEffect
+from mqloom.client.legs import Forgotten, OnLeg, Referred, TravelEffect, TurnedAway
 from mqloom.client.limits import LEASE_S, SESSION_LEASE_S
 from mqloom.client.party import Manner
 from mqloom.client.subscriber import Subscriber
@@ -76,7 +76,7 @@ def handled(core: Core, leg: int | None, event: Event | Happening) -> Sequence[E
     """
     now, wall = time.monotonic(), time.time()
     if isinstance(core, Subscriber):
-        if isinstance(event, Forgotten):  # of an earlier one
+        if isinstance(event, Forgotten | TurnedAway):  # of an earlier one
             return []
         if isinstance(event, Referred):
             core.counts["references"] += 1

@@ -32,6 +32,18 @@ from mqloom.core.orders import RosterBroker
 HOME_LEG: Final = 0
 """The leg by which a client begins: its driver connects it by itself, to the broker that the user has named."""
 
+TURNED_AWAY: Final = {
+    2: "it does not take our client id",
+    4: "it does not take our user name and password",
+    5: "it does not take our user name and password, or does not let us in",
+    0x85: "it does not take our client id",
+    0x86: "it does not take our user name and password",
+    0x87: "it does not let us in",
+    0x8A: "it has banned us",
+    0x8C: "it wants another way to log in",
+}
+"""Codes of a CONNACK that speak of us, of MQTT 3.1.1 and of 5."""
+
 
 class Place(NamedTuple):
     """Where to go; whose broker it is, is not known of a stranger."""
@@ -68,6 +80,12 @@ class Referred(Struct, frozen=True, kw_only=True):
     tls: bool = False
 
 
+class TurnedAway(Struct, frozen=True, kw_only=True):
+    """The broker of a leg does not let us in, because of who we are; its driver goes on trying."""
+
+    reason: str
+
+
 class Forgotten(Struct, frozen=True, kw_only=True):
     """The broker of a leg that was closed has forgotten our session, as it was to."""
 
@@ -76,7 +94,7 @@ class OnLeg(Struct, frozen=True, kw_only=True):
     """Something happened to one leg; it is lost before it is referred, and forgotten when it is no more."""
 
     leg: int
-    event: Connected | ConnectionLost | MessageReceived | Referred | Forgotten
+    event: Connected | ConnectionLost | MessageReceived | Referred | TurnedAway | Forgotten
 
 
 class ForLeg(Struct, frozen=True, kw_only=True):

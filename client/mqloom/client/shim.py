@@ -255,6 +255,9 @@ class Shim:
         """Listener: the connection is gone."""
         self._happenings.add(self._ways.own, ConnectionLost())
 
+    def turned_away(self, reason: str) -> None:
+        """Listener: paho tells the application."""
+
     def referred(self, reference: str) -> None:
         """Listener: the broker has named another, in place of itself."""
         self._happenings.add(self._ways.own, referred_at(self._application.leg_address, reference))

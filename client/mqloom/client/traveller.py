@@ -26,6 +26,7 @@ from mqloom.client.legs import (
     Stayed,
     TravelEffect,
     TravelEvent,
+    TurnedAway,
 )
 from mqloom.client.legwork import Legwork
 from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
@@ -126,10 +127,17 @@ class Traveller(Legwork):
 
     # ---- what happens to a leg -----------------------------------------------------------------------------------
 
-    def _happen(self, leg: Leg, event: Connected | ConnectionLost | MessageReceived | Referred, now: float) -> None:
+    def _happen(
+        self, leg: Leg, event: Connected | ConnectionLost | MessageReceived | Referred | TurnedAway, now: float
+    ) -> None:
         match event:
             case Referred():
                 self._refer(leg, event, now)
+                return
+            case TurnedAway():
+                if leg.role is Role.TARGET and self.home.role is Role.HOME:  # it would be no better later
+                    account = "is our account the same at each broker?"
+                    self._stay(f"the broker of {leg.gateway} does not let us in: {event.reason}; {account}", now)
                 return
             case Connected():
                 leg.is_up = leg.was_up = True

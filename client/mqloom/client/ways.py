@@ -28,7 +28,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from mqloom.client.farewells import Farewells, Identity, Parting
-from mqloom.client.legs import Forgotten, Referred
+from mqloom.client.legs import Forgotten, Referred, TurnedAway
 from mqloom.client.limits import CONNECT_S, HAND_OVER_S, LEAVE_S, RECONNECT_S_MAX
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Subscribe
 from mqloom.client.wired import OURS, Address, Wired
@@ -37,7 +37,7 @@ from mqloom.core.ids import GatewayId
 logger: Final = logging.getLogger("mqloom.client")
 
 
-Happening = Connected | ConnectionLost | MessageReceived | Referred | Forgotten
+Happening = Connected | ConnectionLost | MessageReceived | Referred | TurnedAway | Forgotten
 """What can happen on a leg."""
 
 
@@ -160,6 +160,10 @@ class Background(Wired):
     def referred(self, reference: str) -> None:
         """Listener: leave it as an event."""
         self._tell(self.number, referred_at(self.address, reference), 0)
+
+    def turned_away(self, reason: str) -> None:
+        """Listener: leave it as an event."""
+        self._tell(self.number, TurnedAway(reason=reason), 0)
 
     def received(self, message: MQTTMessage) -> bool:
         """Listener: leave it as an event; it is acknowledged when that was handled, and not yet."""

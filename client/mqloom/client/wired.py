@@ -4,6 +4,7 @@ Without a listener it is paho's client and nothing else. With one, everything ha
 loop, be it by `loop_start`, `loop_forever`, `loop`, or a program's own with `loop_read`, `loop_write` and `loop_misc`:
 
     the broker accepted the connection     `connected`, before on_connect is called
+    the broker does not take us            `turned_away`
     the connection is gone                 `lost`; and if the broker has named another, `referred`
     a message on one of MQLoom's topics    `received`; paho acknowledges it then, if that says so
     anything, or nothing for a second      `turn`: whatever is due is done; and between two packets `settle`
@@ -34,6 +35,7 @@ from paho.mqtt.properties import Properties
 
 from mqloom.client.gate import Gate
 from mqloom.client.goodbye import say_goodbye, write_out
+from mqloom.client.legs import TURNED_AWAY
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -80,6 +82,10 @@ class Listener(Protocol):
 
     def referred(self, reference: str) -> None:
         """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
+        ...
+
+    def turned_away(self, reason: str) -> None:
+        """The broker does not take us, because of our name or password; trying again will hardly help."""
         ...
 
     def received(self, message: MQTTMessage) -> bool:
@@ -189,6 +195,8 @@ class Wired(PahoClient):
         packet = self._in_packet["packet"]
         if self._listener is not None and len(packet) >= 2 and packet[1] == 0:
             self._listener.connected(resumed=bool(packet[0] & 1))
+        if self._listener is not None and len(packet) >= 2 and packet[1] in TURNED_AWAY:
+            self._listener.turned_away(TURNED_AWAY[packet[1]])
         reference = self._reference_in(PacketTypes.CONNACK, packet[1:])
         result = self._without_callback("_on_connect", super()._handle_connack, self._is_quiet)
         self._is_quiet = False

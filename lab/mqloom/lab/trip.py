@@ -3,7 +3,7 @@
 from typing import Any
 
 from mqloom.client.journey import Journey, journey_in, record_of
-from mqloom.client.legs import Forgotten, ForLeg, OnLeg, OpenLeg, Referred, TravelEffect
+from mqloom.client.legs import Forgotten, ForLeg, OnLeg, OpenLeg, Referred, TravelEffect, TurnedAway
 from mqloom.client.traveller import Traveller
 from mqloom.client.vocabulary import Connected, ConnectionLost, MessageReceived, Publish, Woke
 from mqloom.core import layout
@@ -86,7 +86,7 @@ class Trip:
                 self.answers.append((answer.answer, answer.problem))
 
     def happen(
-        self, leg: int, event: Connected | ConnectionLost | MessageReceived | Referred | Forgotten
+        self, leg: int, event: Connected | ConnectionLost | MessageReceived | Referred | TurnedAway | Forgotten
     ) -> list[TravelEffect]:
         """Let something happen to a leg."""
         return self.handle(OnLeg(leg=leg, event=event))
