@@ -1,17 +1,20 @@
-"""The adapter `mosquitto`, as far as it goes without a Mosquitto; integration_tests has the rest."""
+"""The adapter `mosquitto`, beside a broker whose log is written by hand, and beside one that starts again."""
 
 import asyncio
 import logging
 import socket
 from collections.abc import Callable, Collection, Coroutine
+from pathlib import Path
 
 import pytest
 
 from mqloom.core import layout
 from mqloom.core.ids import GatewayId
-from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received, TopicSubscription
+from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received, TopicSubscription
 from mqloom.gateway.drivers.mqtt_clients import make_connection
 from mqloom.gateway.interfaces import BrokerAddress, InterestAdapter
+from mqloom.lab.demo_mosquitto import MOSQUITTO, mosquitto_process
+from mqloom.lab.ports import free_port
 from mqloom.plugins import mosquitto_adapter, mqtt_adapter, plain_clients
 from mqloom.plugins.amqtt_adapter import AmqttAdapter
 from mqloom.plugins.mosquitto_log import SUBSCRIBE
@@ -167,3 +170,55 @@ def test_when_nobody_watches_it_connects_to_nothing() -> None:
         await adapter.stop()
 
     asyncio.run(look())
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto on this machine")
+def test_who_was_there_before_the_broker_started_again_wants_nothing_any_more_but_who_comes_back_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqloom.gateway.drivers.protocols.RECONNECT_S_MAX", 0.5)
+    conf, port = tmp_path / "mosquitto.conf", free_port()
+    conf.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {tmp_path}/\n"
+        "sys_interval 1\nlog_dest topic\nlog_type subscribe\nlog_type unsubscribe\nlog_type notice\n"
+    )
+    address = BrokerAddress("127.0.0.1", port)
+    told: list[tuple[str, ...]] = []
+
+    def plain(name: str, topic: str) -> Connection:
+        plan = ConnectionPlan(
+            address=address,
+            client_id=name,
+            clean_session=True,
+            subscriptions=[TopicSubscription(topic, 1)],
+            on_messages=lambda batch: None,
+            on_up=lambda: None,
+            on_down=lambda problem: None,
+        )
+        connection = make_connection(plan, LOG)
+        connection.open()
+        return connection
+
+    async def until(wanted: tuple[str, ...]) -> None:
+        async with asyncio.timeout(20):
+            while not told or told[-1] != wanted:
+                await asyncio.sleep(0.02)
+
+    async def steps() -> None:
+        adapter = mosquitto_adapter.MosquittoAdapter(address)
+        adapter.watch(US, lambda filters, passed_over: told.append(tuple(filters)))
+        with mosquitto_process(conf, port):
+            await adapter.start()
+            staying, going = plain("staying", "a"), plain("going", "b")
+            await until(("a", "b"))
+            async with asyncio.timeout(20):
+                while adapter._clients._uptime_s < 2:
+                    await asyncio.sleep(0.02)
+        await going.close()
+        with mosquitto_process(conf, port):
+            await until(("a",))
+            await staying.close()
+            await until(())
+            await adapter.stop()
+
+    asyncio.run(steps())

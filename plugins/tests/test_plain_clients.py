@@ -140,3 +140,44 @@ def test_it_is_what_plain_sets_would_be(script: list[tuple[str, str, bool | str 
                 wanted[name], clean[name] = set(), False
         clients.check()
     assert clients.filters == tuple(sorted(wanted["ann"] | wanted["bob"]))
+
+
+def test_a_broker_that_starts_again_has_lost_those_who_came_clean_before_and_nobody_else() -> None:
+    clients = PlainClients()
+    for name, clean in (("clean", True), ("kept", False)):
+        clients.connected(name, clean=clean)
+        clients.subscribed(name, name)
+    clients.subscribed("unknown", "unknown")
+    assert not clients.runs(100)
+    assert not clients.runs(110)
+    clients.lost()
+    clients.connected("back", clean=True)  # these lines of the log were kept for us
+    clients.subscribed("back", "back")
+    assert clients.runs(3)
+    assert list(clients.filters) == ["back", "kept", "unknown"]
+    assert not clients.runs(13)
+    clients.check()
+
+
+def test_a_connection_that_was_lost_for_another_reason_ends_nobody() -> None:
+    clients = PlainClients()
+    clients.connected("clean", clean=True)
+    clients.subscribed("clean", "a")
+    clients.runs(100)
+    clients.lost()
+    assert not clients.runs(100)  # retained: it has been told before
+    assert list(clients.filters) == ["a"]
+
+
+@pytest.mark.parametrize(("uptime_s", "wanted"), [(99, ["kept"]), (100, ["clean", "kept"]), (500, ["clean", "kept"])])
+def test_a_broker_that_started_again_while_the_gateway_did_not_run_is_seen_by_what_was_kept(
+    uptime_s: int, wanted: list[str]
+) -> None:
+    before, after = PlainClients(), PlainClients()
+    for name, clean in (("clean", True), ("kept", False)):
+        before.connected(name, clean=clean)
+        before.subscribed(name, name)
+    before.runs(100)
+    after.restore(before.encode())
+    after.runs(uptime_s)
+    assert list(after.filters) == wanted

@@ -3,7 +3,8 @@
 It needs `log_dest topic`, and `log_type` subscribe, unsubscribe and notice. The log tells changes only: what clients
 subscribed to while nobody listened is not known. So what is known is kept on the broker, retained, and read at the next
 start; it is written again when we are connected anew, for the broker may have lost it. And the session by which we
-listen is kept, in which Mosquitto holds lines of the log for 20 seconds.
+listen is kept, in which Mosquitto holds lines of the log for 20 seconds. What its uptime is we are told by the same
+connection, behind these.
 
 The broker's figures of itself come by a connection of their own: an access list that lets the gateway read the log and
 not these must not cost it the log.
@@ -32,6 +33,9 @@ START_S_MAX: Final = 5.0
 
 KEEP_EVERY_S: Final = 1.0
 """The least time between two writings of what is known; and changes within it are told together."""
+
+UPTIME: Final = "$SYS/broker/uptime"
+"""Its payload begins with a number of seconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,10 +80,12 @@ class MosquittoAdapter:
                 TopicSubscription(layout.interest(self._gateway), 1),
                 TopicSubscription(layout.interest_read(self._gateway), 1),  # comes behind what is retained
                 *(TopicSubscription(topics, 1) for topics in TOPICS),
+                TopicSubscription(UPTIME, 0),  # of an earlier time it would only mislead: nothing of it may wait for us
             ],
             on_messages=self._received,
             on_up=self._up,
             on_down=lambda problem: None,
+            on_broken=self._clients.lost,
         )
         self._connection = make_connection(plan, self._log)
         self._connection.open()
@@ -128,19 +134,31 @@ class MosquittoAdapter:
         if self._connection is None:
             return
         had_read = self._has_read.is_set()
+        has_started = False
         for each in batch:
             if each.topic in TOPICS:
                 self._reader.heard(each.topic, each.payload.decode(errors="replace"))
+            elif each.topic == UPTIME:
+                has_started = self._look_at(each.payload) or has_started
             elif each.topic == layout.interest_read(self._gateway):
                 self._has_read.set()
             elif each.topic == layout.interest(self._gateway) and each.retain and not self._has_read.is_set():
                 self._restore(each.payload)
-        if had_read and all(each.topic == layout.interest(self._gateway) for each in batch):
-            return  # what we have written ourselves
+        quiet = (layout.interest(self._gateway), UPTIME)  # what we have written ourselves, and no news of clients
+        if had_read and not has_started and all(each.topic in quiet for each in batch):
+            return
         # What was kept is told at once, and the first news of a while; further ones together.
         if self._keeping is None or self._has_read.is_set() != had_read:
             self._tell()
         self._soon()
+
+    def _look_at(self, uptime: bytes) -> bool:
+        """Take how long the broker has run; return whether it has started again since it said so before."""
+        number, _, _ = uptime.partition(b" ")
+        if not number.isdigit() or not self._clients.runs(int(number)):
+            return False
+        self._log.info("the broker has started again: plain clients that had connected clean have left")
+        return True
 
     def _soon(self) -> None:
         if self._keeping is None:

@@ -4,6 +4,9 @@ A client's subscriptions live as long as its session: one that connects clean be
 them along if its session was clean, and else they stay until the session ends. Of a client of which only subscriptions
 were heard it is not known how it connected: they stay.
 
+A broker that starts again says of nobody that it has left. That it has is seen by its uptime, which is less than it was:
+then those have left who had connected clean before we lost our own connection to it.
+
 At most KNOWN_MAX subscriptions are known, and PLAIN_FILTERS_PER_CLIENT_MAX of one client, so that nobody takes the room
 of all others; further ones are passed over, and `overlooked` counts them. Our own clients, named mqloom-..., do not
 count.
@@ -37,6 +40,8 @@ VERSION: Final = 1
 class _Client:
     """One client: whether its subscriptions end when it leaves, and what they are, in their order."""
 
+    heard_in: int
+    """In which of our own connections we heard that it connected, or subscribed."""
     clean: bool = False
     filters: dict[str, None] = field(default_factory=dict)
 
@@ -53,6 +58,7 @@ class _Kept(Struct, kw_only=True):
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)] = VERSION
     clients: dict[str, _KeptClient]
+    uptime_s: Annotated[int, Meta(ge=0)] = 0
 
 
 class Overlooked:
@@ -111,6 +117,8 @@ class PlainClients:
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
+        self._connection = 1
+        self._uptime_s = 0
         self._wanted: Counter[str] = Counter()
         self._count = 0
         self.overlooked = 0
@@ -127,14 +135,15 @@ class PlainClients:
         known = self._clients.get(client)
         if known is not None:
             known.clean = clean
+            known.heard_in = self._connection
         elif len(self._clients) < KNOWN_MAX:
-            self._clients[client] = _Client(clean)
+            self._clients[client] = _Client(self._connection, clean)
 
     def subscribed(self, client: str, text: str) -> None:
         """A client subscribed, perhaps once more."""
         if client.startswith(OURS):
             return
-        known = self._clients.get(client) or _Client()
+        known = self._clients.get(client) or _Client(self._connection)
         if text in known.filters:
             return
         if self._count >= KNOWN_MAX or len(known.filters) >= PLAIN_FILTERS_PER_CLIENT_MAX:
@@ -165,6 +174,21 @@ class PlainClients:
         if known is not None:
             self._forget(known.filters)
 
+    def lost(self) -> None:
+        """Our own connection to the broker ended; what comes by the next one is of it as it is then."""
+        self._connection += 1
+
+    def runs(self, uptime_s: int) -> bool:
+        """The broker has run for so long; return whether it has started again, and whoever had come clean has left."""
+        has_started = uptime_s < self._uptime_s
+        self._uptime_s = uptime_s
+        if has_started:
+            for name in [
+                name for name, each in self._clients.items() if each.clean and each.heard_in < self._connection
+            ]:
+                self.ended(name)
+        return has_started
+
     def knows(self, client: str) -> bool:
         """Whether a client of this name is known."""
         return client in self._clients
@@ -185,25 +209,30 @@ class PlainClients:
             for name, client in self._clients.items()
             if client.filters
         }
-        data = msgspec.json.encode(_Kept(clients=clients))
+        data = msgspec.json.encode(_Kept(clients=clients, uptime_s=self._uptime_s))
         if len(data) > KEPT_BYTES_MAX:
             raise RecordError(f"{len(data)} bytes, the bound is {KEPT_BYTES_MAX}")
         return data
 
     def restore(self, data: bytes) -> None:
-        """Know again what was kept; raises RecordError. What is known already stays."""
+        """Know again what was kept; raises RecordError. What is known already stays.
+
+        What the broker says of its uptime must come behind it.
+        """
         if len(data) > KEPT_BYTES_MAX:
             raise RecordError(f"{len(data)} bytes, the bound is {KEPT_BYTES_MAX}")
         try:
             kept = msgspec.json.decode(data, type=_Kept)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RecordError(str(error)) from None
+        self._uptime_s = kept.uptime_s
         for name, client in kept.clients.items():
             if name not in self._clients:
                 for text in client.filters:
                     self.subscribed(name, text)
                 if name in self._clients:
                     self._clients[name].clean = client.clean
+                    self._clients[name].heard_in = 0
 
     def check(self) -> None:
         """State the invariants."""
