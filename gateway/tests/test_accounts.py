@@ -72,6 +72,8 @@ def test_a_client_writes_its_record_and_the_data_and_never_a_link(tmp_path: Path
     client = accounts(tmp_path, "east side", "desk")["desk"]
     assert may(client.writes, "stocks/a")
     assert may(client.writes, "mqloom/v1/east%20side/sub/desk")
+    assert may(client.reads, "mqloom/v1/east%20side/sub/desk")  # an earlier life of it may have wanted more
+    assert not may(client.reads, "mqloom/v1/east%20side/sub/other")
     assert may(client.reads, "mqloom/v1/east%20side/out/desk/stocks/a")
     assert may(client.reads, "hot/stocks/a")
     assert not may(client.writes, "mqloom/v1/east%20side/sub/other")

@@ -12,6 +12,8 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from mqloom.client import Client, Federation
+from mqloom.client.limits import MOVE_S, READ_S, READ_TRIES
 from mqloom.core.command import main
 from mqloom.core.ids import GatewayId
 from mqloom.core.orders import read_roster
@@ -119,6 +121,70 @@ def test_a_federation_works_on_the_written_files_and_a_client_that_writes_to_a_l
         stranger = stack.enter_context(connected(ports["east"], "desk", "guess"))
         time.sleep(0.2)
         assert not stranger.is_connected()
+
+
+@needs_mosquitto
+def test_a_client_is_moved_by_the_account_that_is_written_for_it_and_told_at_once_if_that_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, ports = write(tmp_path)
+    path.write_text(path.read_text().replace("[federation]\n", '[federation]\nkey_file = "our.keys"\n'))
+    assert main(["keys", "new", str(tmp_path / "our.keys")]) == 0
+    out = tmp_path / "brokers"
+    assert main(["config", "mosquitto", "-c", str(path), "--out", str(out), "--client", "desk", "--client", "old"]) == 0
+    for variable, password in environment(out / "west" / "gateway.env", out / "east" / "gateway.env").items():
+        monkeypatch.setenv(variable, password)
+    old = out / "east" / "passwords"  # as earlier releases wrote them: of a client another one at each broker
+    old.write_text("".join(line for line in old.read_text().splitlines(keepends=True) if not line.startswith("old:")))
+    passwords = environment(out / "west" / "clients.env")
+    keys = order_keys_in(tmp_path / "our.keys")
+    assert keys is not None
+    federation = Federation(order_keys=tuple(key.text for key in keys.public))
+    with contextlib.ExitStack() as stack:
+        for name, port in ports.items():
+            stack.enter_context(mosquitto_process(out / name / "mosquitto.conf", port))
+        stack.enter_context(gateways_in_thread(path, ("west", "east")))
+        for name in ("desk", "old"):
+            client = Client(CallbackAPIVersion.VERSION2, name, clean_session=False, federation=federation)
+            established: queue.Queue[object] = queue.Queue()
+            client.on_established = lambda *_, told=established: told.put(None)
+            client.username_pw_set(name, passwords[f"WEST_CLIENT_{name.upper()}"])
+            client.connect("127.0.0.1", ports["west"])
+            client.loop_start()
+            stack.callback(client.loop_stop)
+            stack.callback(client.disconnect)
+            client.subscribe("stocks/#", 1)
+            began = time.monotonic()
+            established.get(timeout=20)
+            assert time.monotonic() - began < READ_S * READ_TRIES  # it may read its own record, and need not wait for that in vain
+        capsys.readouterr()
+        assert main(["migrate", "-c", str(path), "desk", "--to", "east"]) == 0
+        began = time.monotonic()
+        assert main(["migrate", "-c", str(path), "old", "--to", "east"]) == 1
+        assert time.monotonic() - began < MOVE_S / 2
+        told = capsys.readouterr()
+        assert "the broker of east does not let us in" in told.out + told.err
+
+
+def test_one_client_has_one_password_on_all_brokers_and_it_is_said_if_it_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = write(tmp_path)
+    out = tmp_path / "brokers"
+    command = ["config", "mosquitto", "-c", str(path), "--out", str(out), "--client", "desk"]
+    assert main(command) == 0
+    files = {name: out / name / "clients.env" for name in ("west", "east")}
+    west, east = (environment(file)[f"{name.upper()}_CLIENT_DESK"] for name, file in files.items())
+    assert west == east
+    assert capsys.readouterr().err == ""
+    files["east"].write_text("EAST_CLIENT_DESK=another\n")
+    assert main(command) == 0
+    assert environment(files["east"]) == {"EAST_CLIENT_DESK": "another"}
+    assert "the client 'desk' has not the same password on every broker" in capsys.readouterr().err
+    for file in files.values():
+        file.unlink()
+    assert main(command) == 0
+    assert capsys.readouterr().err == ""
 
 
 @needs_mosquitto

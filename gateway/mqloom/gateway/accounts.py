@@ -1,8 +1,8 @@
 """Who may do what on the brokers of a federation: an account for each gateway, each visitor, each client, and no more.
 
 On its own broker a gateway owns everything below `mqloom/v1/ID/`. Another gateway may write the frames of its own link
-there, and read what comes back. A client may write its own record and its answers to orders, and read what is for it
-and the roster. Where telemetry is collected, gateways carry alerts, which clients may read; to write them there may be
+there, and read what comes back. A client may write its own record, and read what an earlier life of it has written
+there, write its answers to orders, and read what is for it and the roster. Where telemetry is collected, gateways carry alerts, which clients may read; to write them there may be
 an account of its own.
 """
 
@@ -119,6 +119,7 @@ def _client(configuration: Configuration, broker: BrokerTable, name: str) -> Acc
         f"the client {name}",
         (
             *reads,
+            layout.record(broker.id, client),
             f"{layout.out(broker.id, client)}/#",
             layout.control(broker.id, client),
             layout.all_status(),

@@ -54,21 +54,48 @@ def run(arguments: argparse.Namespace) -> int:
         problem = f"{rabbitmq_files.ANONYMOUS!r} is the account of whoever does not log in; name the client otherwise"
         raise ConfigurationError(configuration.source, (problem,))
     try:
-        known = read_environments(arguments.out)
-        passwords = {
-            (broker, account.name): known.get(_place(account, arguments.out / layout.level(broker)))
-            or secrets.token_urlsafe(24)
-            for broker, listed in accounts.items()
-            for account in listed
-            if account.name
-        }
+        passwords = passwords_of(arguments.out, accounts)
         for broker in wanted:
             folder = _write(arguments, configuration, broker, accounts[broker.id], passwords)
             sys.stdout.write(f"{folder}: written for {arguments.maker}\n")
         _write_environments(arguments.out, configuration, accounts, passwords)
+        for name in arguments.client:
+            if len({passwords[broker, name] for broker in accounts}) > 1:
+                sys.stderr.write(f"mqloom config: {_differs(name)}\n")
     except OSError as error:
         raise ConfigurationError(str(error.filename), (f"cannot be written: {error.strerror}",)) from error
     return 0
+
+
+def passwords_of(out: Path, accounts: Mapping[GatewayId, Sequence[Account]]) -> Passwords:
+    """Return a password for each account: what an earlier run has written, else a new one.
+
+    Clients have theirs at every broker, for they are moved from one to another.
+    """
+    known = read_environments(out)
+    passwords: dict[tuple[GatewayId, str], str] = {}
+    of_clients: dict[str, str] = {}
+    for broker, listed in accounts.items():
+        for account in listed:
+            password = known.get(_place(account, out / layout.level(broker)))
+            if password is not None and account.name:
+                passwords[broker, account.name] = password
+                if account.user is None:
+                    of_clients.setdefault(account.name, password)
+    for broker, listed in accounts.items():
+        for account in listed:
+            if account.name and (broker, account.name) not in passwords:
+                new = secrets.token_urlsafe(24)
+                password = new if account.user is not None else of_clients.setdefault(account.name, new)
+                passwords[broker, account.name] = password
+    return passwords
+
+
+def _differs(client: str) -> str:
+    return (
+        f"the client {client!r} has not the same password on every broker, so it cannot be moved between them: take "
+        f"its line out of each {CLIENTS}, run this again, and restart the brokers"
+    )
 
 
 def read_environments(out: Path) -> dict[tuple[str, str], str]:
