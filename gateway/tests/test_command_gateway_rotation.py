@@ -122,9 +122,15 @@ def test_keys_are_rotated_gateway_by_gateway_and_nothing_is_refused_or_lost(tmp_
                 publish()
         sending = keyring_in(keys).sending.name
         for gateway in gateways:
-            assert gateway.said(f"changed now: keys: {sending} seals from now on") == 2  # since the second step
+            for news in ("counts from now on", "seals from now on"):
+                assert gateway.said(f"changed now: keys: {sending} {news}") == 1
+            assert gateway.said("counts no more") == 1
             assert gateway.said("link to ") == 1, gateway.log.read_text()  # up, and never lost
             since = gateway.log.read_text().partition("changed now")[2]  # before, both have begun at the same time
             assert "refused" not in since, since
+        # The next rotation begins by forgetting the first key altogether: nothing may be sealed with it any more.
+        assert main(["keys", "rotate", str(keys)]) == 0
+        (tmp_path / "federation.toml").write_text(text)
+        assert main(["status", "-c", str(tmp_path / "federation.toml")]) == 0
     assert set(seen) == set(range(sent))
     assert all(count == 1 for number, count in seen.items() if number)

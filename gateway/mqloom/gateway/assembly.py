@@ -109,8 +109,7 @@ class Assembly:
         changeable = replace(_changeable(federation, self._gateway), agents=self._replacing(federation, agents))
         for other in federation.configuration.neighbours(self._gateway):  # as at a start
             _address(federation.configuration, federation.configuration.broker(other), self._gateway)
-        if changeable.keyring is not None and changeable.keyring != self._keyring:
-            news.append(f"keys: {changeable.keyring.sending.name} seals from now on")
+        news += _news_of_keys(self._keyring, changeable.keyring)
         if changeable.keyring is not None and _session_secret(federation.configuration) != self._session_secret:
             left.append("keys: the ids of sessions")
         self._federation, self._keyring = federation, changeable.keyring
@@ -235,6 +234,17 @@ def telemetry_plan(configuration: Configuration, gateway: GatewayId) -> Telemetr
 def keyring_of(configuration: Configuration) -> Keyring | None:
     """Return the federation's keys, if it has any; raises ConfigurationError."""
     return None if configuration.key_path is None else keyring_in(configuration.key_path)
+
+
+def _news_of_keys(before: Keyring | None, after: Keyring | None) -> list[str]:
+    """Return what is different: at each step of a rotation something else."""
+    if before is None or after is None:  # that waits for a new start
+        return []
+    had, has = ({key.name for key in (one.sending, *one.accepted)} for one in (before, after))
+    news = [f"keys: {name} counts from now on" for name in sorted(has - had)]
+    if before.sending != after.sending:
+        news.append(f"keys: {after.sending.name} seals from now on")
+    return [*news, *(f"keys: {name} counts no more" for name in sorted(had - has))]
 
 
 def _session_secret(configuration: Configuration) -> bytes:

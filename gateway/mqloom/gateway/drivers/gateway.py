@@ -56,7 +56,7 @@ from mqloom.core.ids import ClientId, GatewayId
 from mqloom.gateway.drivers.acquaintance import acquaint
 from mqloom.gateway.drivers.beside import Beside
 from mqloom.gateway.drivers.intake import IntakeDriver
-from mqloom.gateway.drivers.metering import Metering
+from mqloom.gateway.drivers.metering import Metering, broker_figures
 from mqloom.gateway.drivers.mqtt import Connection, ConnectionPlan, Received
 from mqloom.gateway.drivers.mqtt_clients import MakeConnection, make_connection
 from mqloom.gateway.drivers.observing import ObservationPlan, Observer, Sinks
@@ -66,7 +66,7 @@ from mqloom.gateway.drivers.park import ParkDriver
 from mqloom.gateway.drivers.peers import Peers
 from mqloom.gateway.drivers.sorting import Kind, Sorter, control_subscriptions, event_of
 from mqloom.gateway.drivers.telemetry import TelemetryDriver, TelemetryPlan
-from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, BrokerFigures, FiguresAdapter, InterestAdapter
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerAddress, InterestAdapter
 from mqloom.gateway.meters import Meter
 from mqloom.gateway.node import Node
 from mqloom.gateway.reconfiguring import Reconfigured
@@ -142,18 +142,19 @@ class GatewayDriver:
             self._meter,
             observation.output_bytes_s_max,
         )
+        figures = partial(broker_figures, adapter, self.node.counters, self._log)
         self.metering = Metering(
             self.node,
             self._meter,
             observation.memory,
-            self._broker_figures,
+            figures,
             lambda: self._outward.waiting_bytes,
             lambda: self._outward.is_crowded,
             self._measured,
         )
         """What was measured last: `load`, and what the broker says of itself, `broker`."""
         self.telemetry = TelemetryDriver(self.node, self._epoch, observation.telemetry, sinks.records)
-        self.telemetry.broker_figures = lambda: self._broker_figures().named
+        self.telemetry.broker_figures = lambda: figures().named
         self._discarding: dict[GatewayId, asyncio.Task[None]] = {}
         self._place = b""
         self._has_place = False
@@ -184,20 +185,16 @@ class GatewayDriver:
             await self._close()
             await self._adapter.stop()
 
-    def _broker_figures(self) -> BrokerFigures:
-        if not isinstance(self._adapter, FiguresAdapter):
-            return BrokerFigures()
-        try:
-            return self._adapter.figures()
-        except Exception as error:  # a plugin's mistake ends neither meters nor telemetry
-            self.node.counters.add("plugin_failures", "adapter")
-            self._log.error("adapter: figures raised %s: %s", type(error).__name__, error)
-            return BrokerFigures()
-
     def reconfigure(self, event: Reconfigured, telemetry_s: float, telemetry: TelemetryPlan) -> None:
         """Let a configuration that was read again hold; connections stay as they are."""
         self.telemetry.reconfigure(telemetry)
+        before = self._status.encoded(alive=True)
         self._handle(event)
+        if (status := self._status.encoded(alive=True)) != before:  # another key seals from now on
+            self._outward.kept[layout.here()] = status
+            if self._is_served():  # else it is said when the broker is back
+                self._status.say()
+                self._write_retained(layout.here(), status)
         if self._intake is not None and list(self._data) != list(event.data):
             self._intake.change(event.data)
         self._data = event.data

@@ -1,17 +1,34 @@
 """Feeds a gateway's meter with what only its process knows, and tells the node its load when a window has ended."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mqloom.core.counters import Counters
 from mqloom.core.events import LoadMeasured
 from mqloom.core.load import Load
 from mqloom.gateway.drivers.metrics import process_figures
-from mqloom.gateway.interfaces import BrokerFigures
+from mqloom.gateway.interfaces import BrokerAdapter, BrokerFigures, FiguresAdapter
 from mqloom.gateway.meters import Figures, Meter
 from mqloom.gateway.node import Node
+
+
+Log = logging.LoggerAdapter[logging.Logger]
+
+
+def broker_figures(adapter: BrokerAdapter, counters: Counters, log: Log) -> BrokerFigures:
+    """Return what a broker says of itself; an adapter's mistake ends neither meters nor telemetry."""
+    if not isinstance(adapter, FiguresAdapter):
+        return BrokerFigures()
+    try:
+        return adapter.figures()
+    except Exception as error:  # of whatever kind: it is a plugin's
+        counters.add("plugin_failures", "adapter")
+        log.error("adapter: figures raised %s: %s", type(error).__name__, error)
+        return BrokerFigures()
 
 
 class MemoryLimits(NamedTuple):
