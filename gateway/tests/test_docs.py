@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -20,10 +21,12 @@ from mqloom.core.filter import Filter
 from mqloom.core.ids import GatewayId
 from mqloom.core.publication import Publication
 from mqloom.gateway import agent_interfaces, interfaces, offload_interfaces
+from mqloom.gateway.agent_answers import ask
+from mqloom.gateway.agent_interfaces import AgentLog, AgentWoke, ControlReceived, PublishControl
 from mqloom.gateway.configuration import TABLES
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.interfaces import Codec
-from mqloom.gateway.manager import hook_arguments
+from mqloom.gateway.manager import LoadedPlugin, Manager, hook_arguments
 from mqloom.gateway.plugin_loading import ENTRY_POINT_GROUP
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +71,17 @@ def test_every_hook_is_documented_with_its_arguments_and_what_happens_if_it_rais
 
 def test_no_hook_is_documented_that_does_not_exist() -> None:
     assert set(re.findall(r"mqloom_\w+", text_of("hooks.md"))) == set(hook_arguments())
+
+
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", text_of("hooks.md"), re.DOTALL))
+def test_every_example_of_a_hook_is_a_plugin(example: str) -> None:
+    module = ModuleType("example")
+    exec(example, vars(module))  # noqa: S102 - it is ours, and stands in the documentation
+    manager = Manager([LoadedPlugin("example", "docs", module)], {})
+    for agent in manager.agents(GatewayId("west"), 10.0).values():
+        effects = ask(agent, AgentWoke(), 0.0)
+        said = [effect.body for effect in effects if isinstance(effect, PublishControl)]
+        assert ask(agent, ControlReceived(GatewayId("east"), said[0]), 1.0) == [AgentLog("info", "east is 0% busy")]
 
 
 def test_every_type_that_plugins_use_is_documented() -> None:

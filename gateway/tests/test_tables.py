@@ -119,7 +119,7 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (None, "there is no such file; `mqloom init` writes a commented starter"),
-        (b"a = \n", "is not TOML: Invalid value (at line 1, column 5)"),
+        (b"a = \n", "the file is not TOML: Invalid value (at line 1, column 5)"),
         (b"a = '\xff'\n", "is not UTF-8 text (byte 6)"),
     ],
 )

@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stderr.write(
                 f"mqloom migrate: client {name} was not found: no gateway that was asked serves one of that name. Its "
                 "name is that of its record, the MQTT client id where the program says nothing else; one without "
-                "subscriptions in the federation, and a plain MQTT client, have no record\n"
+                "subscriptions in the federation, and a plain MQTT client, have no record. One that has just connected "
+                "has it some seconds later: try again\n"
             )
     return 0 if moved >= len(names) else 1
 

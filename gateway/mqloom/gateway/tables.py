@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, object]:
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text (byte {error.start + 1})"
     except tomllib.TOMLDecodeError as error:
-        problem = f"is not TOML: {error}"
+        problem = f"the file is not TOML: {error}"
     raise ConfigurationError(str(path), (problem,))
 
 
