@@ -50,7 +50,9 @@ class Script:
                 length = stream.read(1)
                 self.heard.put(first + length + stream.read(length[0]))
                 if first == b"\x10":
-                    connection.sendall(bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get()))
+                    connection.sendall(
+                        bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get())
+                    )
 
 
 @pytest.fixture

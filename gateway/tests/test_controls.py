@@ -8,7 +8,7 @@ import pytest
 from mqloom.core.counters import Counters
 from mqloom.core.ids import GatewayId
 from mqloom.core.limits import CONTROL_BYTES_MAX, CONTROL_HOPS_MAX
-from mqloom.core.messages import Control, Message
+from mqloom.core.messages import Control, Message, Want
 from mqloom.gateway.agent_interfaces import (
     Agent,
     AgentEffect,
@@ -18,6 +18,7 @@ from mqloom.gateway.agent_interfaces import (
     AgentWoke,
     Computed,
     ControlReceived,
+    ControlsWanted,
     MoveClients,
     PublishControl,
     WakeAgentAt,
@@ -154,6 +155,19 @@ def test_an_agent_ends_with_a_last_word_before_another_takes_its_place() -> None
     room.controls.receive(control(), A, 2.0)
     assert new.happened[-1] == (ControlReceived(A, b"body"), 2.0)
     assert len(old.happened) == 2
+
+
+def test_an_agent_is_told_what_neighbours_have_told_the_one_before() -> None:
+    old, new = Scripted("pie"), Scripted("pie")
+    room = Room(old)
+    room.controls.start(0.0)
+    room.controls.receive(Want(A, 1, 1, "pie", ("kind = 'x'",), 1, 3), A, 0.0)
+    room.controls.receive(Want(B, 1, 1, "other", ("kind = 'x'",), 1, 3), B, 0.0)
+    room.controls.receive(Want(GatewayId("far"), 1, 1, "pie", ("kind = 'y'",), 2, 3), A, 0.0)
+    told = ControlsWanted(A, ("kind = 'x'",), is_new=True)
+    assert [event for event, _ in old.happened] == [AgentWoke(), told]
+    room.controls.replace("pie", new, 1.0)
+    assert [event for event, _ in new.happened] == [AgentWoke(), told]
 
 
 def test_an_agent_may_come_and_go_while_the_gateway_runs() -> None:

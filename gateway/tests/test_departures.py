@@ -25,7 +25,7 @@ def entry(number: int) -> Entry:
 def send(departures: Departures, now: float = 0.0, count: int = 1) -> list[Entry]:
     """Send a frame of so many publications."""
     entries = [entry(number) for number in range(count)]
-    departures.sent(b"%d" % departures.sequence, entries, now)
+    departures.sent(b"%d" % departures.sequence, len(entries), entries, now)
     departures.check()
     return entries
 
@@ -238,7 +238,7 @@ class Joined:
             self.sent += entries
             messages = tuple(each.message for each in entries)
             data = encode(Frame(US, OURS, self.departures.sequence, messages))
-            self.departures.sent(data, entries, self.now)
+            self.departures.sent(data, len(entries), entries, self.now)
             self.frames.append(data)
 
     def receive(self, at: int) -> None:

@@ -26,7 +26,9 @@ from mqloom.core.subscription import Subscription
 from mqloom.gateway.agent_interfaces import (
     AgentAsked,
     AgentEffect,
+    AgentEnded,
     AgentEvent,
+    AgentWoke,
     AnswerOperator,
     ClientsMoved,
     Compute,
@@ -37,6 +39,7 @@ from mqloom.gateway.agent_interfaces import (
     TakeProfile,
 )
 from mqloom.gateway.offload_interfaces import OffloadKind
+from mqloom.gateway.reconfiguring import Reconfigured
 from mqloom.gateway.rosters import OrderParts
 from mqloom.lab.gate import ANN, BOB, US, A, Gate, key, parts_of, wakings
 from mqloom.lab.gate_agents import EAST, KEY, LOAD, ORDERS, Asking, Office
@@ -283,6 +286,28 @@ def test_an_agent_that_fails_waits_for_nothing() -> None:
     office.wait(999.0)
     assert office.answers() == []
     assert office.counted("plugin_failures") == {"pie": 1}
+
+
+@pytest.mark.parametrize("successor", [None, Asking()])
+def test_an_agent_that_is_replaced_sends_nobody_else_away(successor: Asking | None) -> None:
+    office = Office()
+    clients = [ClientId(f"c{number:02}") for number in range(60)]
+    for client in clients:
+        office.travels(client)
+    office.order(MoveClients("t", clients, EAST, 500.0))
+    orders = orders_in(office.wait())
+    assert len(orders) == 50
+    office.answers()
+    agents = {office.agent.name: successor}
+    other = Reconfigured(codecs=[], standing=[], federate=[], data=["a/#"], orders=ORDERS, agents=agents)
+    office.node.handle(other, office.now)
+    for client in clients[:50]:
+        say(office, orders[client], "moved")
+    assert orders_in([*office.wait(), *office.wait(1.0)]) == {}  # those whose turn had not come stay
+    office.wait(999.0)
+    assert office.answers() == [AgentEnded()]
+    if successor is not None:
+        assert {type(event) for event in successor.happened} <= {AgentWoke, LoadSampled}
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,23 @@ def test_two_agents_of_one_name_are_a_clear_error() -> None:
         found.agents(GatewayId("north"), 10.0)
 
 
+def test_agents_that_are_not_asked_for_are_not_built_and_their_names_are_taken() -> None:
+    built: list[str] = []
+
+    def offering(name: str) -> LoadedPlugin:
+        def agent() -> object:
+            built.append(name)
+            return SimpleNamespace(name="same", handle=lambda event, now: [])
+
+        return plugin(name, mqloom_agent=agent)
+
+    found = manager(offering("one"), offering("two"))
+    assert found.agents(GatewayId("north"), 10.0, only=["two"]).keys() == {"two"}
+    assert built == ["two"]
+    with pytest.raises(PluginError, match=r"plugin 'two'.* another plugin offers 'same' already"):
+        found.agents(GatewayId("north"), 10.0, only=["two"], taken=["same"])
+
+
 def test_an_agent_that_cannot_be_one_is_a_clear_error() -> None:
     found = manager(plugin("agents", mqloom_agent=lambda: SimpleNamespace(name="x")))
     with pytest.raises(PluginError, match="mqloom_agent answered SimpleNamespace, without `name` and `handle`"):

@@ -220,6 +220,12 @@ FRAME_EVERY_S: Final = 0.002
 """The least time between two frames of publications to one neighbour, in the long run: those that come meanwhile go
 together. What else there is to say is said at once, and takes them along."""
 
+FRAME_LARGE: Final = 8
+"""Publications of a frame behind which the next waits longer: on a link so busy a frame costs more than time."""
+
+FRAME_LARGE_EVERY_S: Final = 0.005
+"""How long it waits, in the long run, if it is not full sooner."""
+
 FRAMES_AT_ONCE: Final = 16
 """Frames that go without waiting, after a time with fewer."""
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -105,28 +105,27 @@ class Assembly:
         """
         left = left_as_it_was(self._begun_with, federation, self._gateway)
         news = changed(self._federation, federation, self._gateway)
-        agents = self._agents_of(federation)
-        changeable = replace(_changeable(federation, self._gateway), agents=self._replacing(federation, agents))
+        agents, agent_names = self._replacing(federation)
+        changeable = replace(_changeable(federation, self._gateway), agents=agents)
+        telemetry = telemetry_plan(federation.configuration, self._gateway)
         for other in federation.configuration.neighbours(self._gateway):  # as at a start
             _address(federation.configuration, federation.configuration.broker(other), self._gateway)
         news += _news_of_keys(self._keyring, changeable.keyring)
         if changeable.keyring is not None and _session_secret(federation.configuration) != self._session_secret:
             left.append("keys: the ids of sessions")
-        self._federation, self._keyring = federation, changeable.keyring
-        self._agent_names = {plugin: agent.name for plugin, agent in agents.items()}
-        telemetry = telemetry_plan(federation.configuration, self._gateway)
+        self._federation, self._keyring, self._agent_names = federation, changeable.keyring, agent_names
         self.driver.reconfigure(changeable, federation.configuration.federation.telemetry_s, telemetry)
         return news, left
 
-    def _agents_of(self, federation: Federation) -> dict[str, Agent]:
-        """Build the agents of a configuration; they go by the window of the meters that we have begun with."""
-        return federation.manager.agents(self._gateway, self._begun_with.configuration.federation.load_window_s)
-
-    def _replacing(self, federation: Federation, agents: Mapping[str, Agent]) -> dict[str, Agent | None]:
-        """Return which agents begin, and which end; all others go on."""
+    def _replacing(self, federation: Federation) -> tuple[dict[str, Agent | None], dict[str, str]]:
+        """Return which agents begin, which end, and what all are called then; those that go on are not built again."""
         plugins = changed_agents(self._federation, federation)
-        ended = {self._agent_names[plugin]: None for plugin in plugins if plugin in self._agent_names}
-        return ended | {agents[plugin].name: agents[plugin] for plugin in plugins if plugin in agents}
+        staying = {plugin: name for plugin, name in self._agent_names.items() if plugin not in plugins}
+        window_s = self._begun_with.configuration.federation.load_window_s  # that of the meters, which go on
+        fresh = federation.manager.agents(self._gateway, window_s, only=plugins, taken=staying.values())
+        ended = {name: None for plugin, name in self._agent_names.items() if plugin in plugins}
+        names = staying | {plugin: agent.name for plugin, agent in fresh.items()}
+        return ended | {agent.name: agent for agent in fresh.values()}, names
 
     def _address_of(self, gateway: GatewayId) -> BrokerAddress | None:
         """Return the address of a broker that is perhaps not ours to know: None if its password is not set here."""
@@ -143,7 +142,7 @@ class Assembly:
         changeable = _changeable(self._federation, gateway)
         keyring, network = changeable.keyring, changeable.network
         self._keyring = keyring
-        agents = self._agents_of(self._federation)
+        agents = manager.agents(gateway, configuration.federation.load_window_s)
         self._agent_names = {plugin: agent.name for plugin, agent in agents.items()}
         assert network is not None
         parts = NodeParts(

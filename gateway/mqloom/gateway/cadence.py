@@ -1,7 +1,7 @@
 """How often something small may leave, so that under load more goes together, and without load nothing waits.
 
-A bucket: so many may leave at once, and one more each `every_s`. Whoever leaves in spite of that, because it must, is
-counted too, but nobody waits for longer than `every_s`.
+A bucket: so many may leave at once, and one more each `every_s`, or so long after one as that asks for. Whoever leaves
+in spite of that, because it must, is counted too, but nobody waits for longer.
 """
 
 
@@ -18,6 +18,7 @@ class Cadence:
         """From when on the next may leave."""
         return self._full_at - self._spare_s
 
-    def went(self, now: float) -> None:
-        """One has left."""
-        self._full_at = min(max(self._full_at, now), now + self._spare_s) + self._every_s
+    def went(self, now: float, every_s: float | None = None) -> None:
+        """One has left; the next may in the usual time, or in this one."""
+        wait_s = self._every_s if every_s is None else every_s
+        self._full_at = min(max(self._full_at, now), now + self._spare_s) + wait_s

@@ -104,6 +104,11 @@ class ControlWants:
         wanted = Wanted((self._epoch, self._number), wheres, filters, hops_max, {None: 0} if wheres else {})
         self._put(agent, self._gateway, wanted)
 
+    def of_neighbours(self, agent: str) -> dict[GatewayId, tuple[str, ...]]:
+        """Return what the agents of this name at our neighbours want, as these themselves have told us."""
+        known = self._wanted.get(agent, {})
+        return {gateway: each.wheres for gateway, each in known.items() if gateway in each.offers and each.wheres}
+
     def receive(self, want: Want, sender: GatewayId) -> None:
         """A neighbour tells what an agent behind it wants, or that there is none any more."""
         self._journal.counters.add("wants_received")

@@ -99,6 +99,8 @@ class Controls:
         if agent is not None and self._has_begun:
             self._show(name, view)
             self.hand(name, AgentWoke(), now)
+            for neighbour, wheres in self.wants.of_neighbours(name).items():  # they have told the one before
+                self.hand(name, ControlsWanted(neighbour, wheres, is_new=True), now)
 
     def wake(self, now: float) -> None:
         """Wake the agents whose time has come."""

@@ -2,8 +2,8 @@
 
 Frames that were not acknowledged are sent again after RESEND_S, each time in vain after twice as long. No more than
 LINK_WINDOW publications are on their way. Publications leave at once; but when frames follow each other faster than
-FRAME_EVERY_S, the next waits so long, and fills up. An acknowledgement that all is taken care of is said once, and may
-be lost; so after ASK_S without any it is asked for.
+FRAME_EVERY_S, the next waits so long, and fills up; behind a large one it waits for FRAME_LARGE_EVERY_S. An
+acknowledgement that all is taken care of is said once, and may be lost; so after ASK_S without any it is asked for.
 """
 
 from collections import deque
@@ -15,6 +15,8 @@ from mqloom.core.limits import (
     ASK_S,
     FRAME_EVERY_S,
     FRAME_FULL,
+    FRAME_LARGE,
+    FRAME_LARGE_EVERY_S,
     FRAMES_AT_ONCE,
     LINK_WINDOW,
     RESEND_FRAMES_MAX,
@@ -76,11 +78,11 @@ class Departures:
         self._is_filling = 0 < waiting < FRAME_FULL and now < self._cadence.due_at
         return not self._is_filling
 
-    def sent(self, data: bytes, entries: Sequence[Entry], now: float) -> None:
-        """A frame goes out, with these publications of QoS 1 in it."""
+    def sent(self, data: bytes, count: int, entries: Sequence[Entry], now: float) -> None:
+        """A frame of so many messages goes out, with these publications of QoS 1 in it."""
         self._frames.append(data)
         self.sequence += 1
-        self._cadence.went(now)
+        self._cadence.went(now, FRAME_LARGE_EVERY_S if count >= FRAME_LARGE else FRAME_EVERY_S)
         for entry in entries:
             self._entries[self._places] = entry
             self._places += 1

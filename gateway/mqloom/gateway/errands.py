@@ -145,10 +145,12 @@ class Errands:
         self._profiling.stop(now)
 
     def failed(self, agent: str) -> None:
-        """An agent has failed or ended, and waits for nothing any more; clients under way go on."""
+        """An agent has failed or ended, and waits for nothing any more; clients under way go on, and no others."""
         self._profiling.forget(agent)
         self._computing = {number: each for number, each in self._computing.items() if each[0] != agent}
-        self._moves = [move for move in self._moves if move.agent != agent]
+        for move in [each for each in self._moves if each.agent == agent]:
+            move.job.close()
+            self._moves.remove(move)
         self._orders = [(name, order) for name, order in self._orders if name != agent]
         self._answers = [(name, event) for name, event in self._answers if name != agent]
 

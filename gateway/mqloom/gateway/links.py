@@ -199,7 +199,7 @@ class Link:
             sequence = self._departures.sequence
             effect = self._send(Frame(self._gateway, self._conversation, sequence, batch))
             kept = [duties[id(each)] for each in batch if id(each) in duties]
-            self._departures.sent(effect.frame, kept, now)
+            self._departures.sent(effect.frame, len(batch), kept, now)
             frames.append(effect)
         return frames
 

@@ -5,7 +5,7 @@ the gateway is being put together is a clear error; one that raises later is cou
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -110,12 +110,22 @@ class Manager:
         """Return every broker adapter offered, by name."""
         return self._named("mqloom_adapter", AdapterKind)
 
-    def agents(self, gateway: GatewayId, load_window_s: float) -> dict[str, Agent]:
-        """Return the agents for a gateway, whose load is measured so often, by the names of their plugins."""
+    def agents(
+        self,
+        gateway: GatewayId,
+        load_window_s: float,
+        *,
+        only: Collection[str] | None = None,
+        taken: Collection[str] = (),
+    ) -> dict[str, Agent]:
+        """Return the agents for a gateway, whose load is measured so often, by the names of their plugins.
+
+        `only` names the plugins that are asked, else all are; `taken` are names of agents that there are already.
+        """
         agents: dict[str, Agent] = {}
-        for plugin, offer in self._ask("mqloom_agent", gateway=gateway, load_window_s=load_window_s):
+        for plugin, offer in self._ask("mqloom_agent", only, gateway=gateway, load_window_s=load_window_s):
             agent = self._agent(plugin, offer)
-            if any(agent.name == other.name for other in agents.values()):
+            if agent.name in {*taken, *(other.name for other in agents.values())}:
                 raise self._wrong(plugin, f"mqloom_agent: another plugin offers {agent.name!r} already")
             agents[plugin] = agent
         return agents
@@ -178,9 +188,11 @@ class Manager:
             raise self._wrong(plugin, f"mqloom_agent answered {type(offer).__name__}, without `name` and `handle`")
         return cast("Agent", offer)
 
-    def _ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, object]]:
-        """Call a hook of the start; whatever raises there is a start-up error."""
+    def _ask(self, hook: str, only: Collection[str] | None = None, **arguments: object) -> Iterator[tuple[str, object]]:
+        """Call a hook of the start, of all plugins or these only; whatever raises there is a start-up error."""
         for plugin, call in self._calls(hook, **arguments):
+            if only is not None and plugin not in only:
+                continue
             try:
                 offer = call()
             except Exception as error:

@@ -176,7 +176,9 @@ class SoftLink:
         duties = {id(entry.message): entry for entry in entries if entry.duty is not None}
         for batch in batches([*asking, *(entry.message for entry in entries)]):
             effect = self._send(Frame(self._gateway, self._conversation, self._departures.sequence, batch))
-            self._departures.sent(effect.frame, [duties[id(each)] for each in batch if id(each) in duties], now)
+            self._departures.sent(
+                effect.frame, len(batch), [duties[id(each)] for each in batch if id(each) in duties], now
+            )
             frames.append(effect)
         self._stand_again()
         return frames

@@ -215,8 +215,8 @@ class GatewayDriver:
 
     def stop(self) -> None:
         """Let `run` end; what our broker has taken over by now is acknowledged before, and does not come again."""
+        self._outward.tell_published()
         if not self._ended.done():
-            self._outward.tell_published()
             self._ended.set_result(None)
 
     def _open(self, former: Sequence[str] | None) -> None:
