@@ -24,7 +24,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from paho.mqtt import MQTTException
 from paho.mqtt.client import Client as PahoClient
@@ -36,6 +36,7 @@ from paho.mqtt.properties import Properties
 from mqloom.client.gate import Gate
 from mqloom.client.goodbye import say_goodbye, write_out
 from mqloom.client.legs import TURNED_AWAY
+from mqloom.client.listener import Listener
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -67,46 +68,6 @@ class Address:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-
-
-class Listener(Protocol):
-    """Who is told what happens on a connection."""
-
-    def connected(self, *, resumed: bool) -> None:
-        """The broker has accepted us; and had kept our session, or had not."""
-        ...
-
-    def lost(self) -> None:
-        """The connection is gone."""
-        ...
-
-    def referred(self, reference: str) -> None:
-        """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
-        ...
-
-    def turned_away(self, reason: str) -> None:
-        """The broker does not take us, because of our name or password; trying again will hardly help."""
-        ...
-
-    def received(self, message: MQTTMessage) -> bool:
-        """A message has come on one of MQLoom's topics; return whether the broker may be told so."""
-        ...
-
-    def barred(self, topic: str) -> None:
-        """The broker does not let us subscribe to this topic."""
-        ...
-
-    def turn(self) -> None:
-        """Do whatever is due."""
-        ...
-
-    def settle(self) -> None:
-        """Exchange what may only be exchanged between two packets."""
-        ...
-
-    def patience(self, timeout: float) -> float:
-        """Return how long the loop may wait for the network, at most this."""
-        ...
 
 
 class Wired(PahoClient):
