@@ -196,6 +196,7 @@ class Client(Wired):
             self._shim.recall()
             self._shim.begin_again()
             self._led_to = None
+            self._is_quiet = False
             self._end_lent_session()
         super().connect_async(host, port, keepalive, bind_address, bind_port, clean_start, properties)
 
@@ -211,6 +212,7 @@ class Client(Wired):
             self._shim.leave()
         with self._gate.passing():
             result = super().disconnect(reasoncode, properties)
+        self._is_quiet = False  # paho tells of no end where there is no connection
         if self._own_clean_session:  # it was kept, to be moved
             self._in_federation("disconnect() after a move").forget_at_the_end(lambda: self._sock is None)
         self._end_lent_session()

@@ -86,7 +86,7 @@ class Wired(PahoClient):
         self._our_subscribes: set[int] = set()
         self._our_unsubscribes: set[int] = set()
         self._not_taken = 0  # the packet id of a message that the broker is to send again
-        self._is_quiet = False  # the next connection is none that the application is to hear of
+        self._is_quiet = False  # the application has not heard that there is no connection, nor is to of the next
         self._is_hurried = False  # there is another broker to try
         self._gate = Gate()  # nobody sends while one connection is exchanged for another
         self._led_to: Address | None = None  # where we were moved; what the application has set stays as it is
@@ -194,6 +194,10 @@ class Wired(PahoClient):
         if was_open and self._listener is not None:
             self._our_unsubscribes.clear()  # nobody answers them any more
             self._listener.lost()
+
+    def _do_on_disconnect(self, *arguments: Any, **named: Any) -> None:
+        self._is_quiet = False  # the application hears of this, and so of the next connection, too
+        super()._do_on_disconnect(*arguments, **named)
 
     def _handle_suback(self) -> None:
         packet = self._in_packet["packet"]
@@ -318,9 +322,10 @@ class Wired(PahoClient):
             self._go_to(address)
 
     def _go_to(self, address: Address) -> None:
-        is_open = self._sock is not None
+        was_open = self._sock is not None
         is_whole = write_out(self)
-        if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
+        is_quiet = self._is_quiet or (self._sock is not None and self.is_connected())  # it has heard of no end
+        if self._sock is not None:  # else it is lost, or that was the DISCONNECT of one that did not wait for the gate
             if is_whole:
                 say_goodbye(self._sock)
             self._sock_close()
@@ -333,9 +338,9 @@ class Wired(PahoClient):
             if self._own_clean_session is None:
                 self._own_clean_session = self._clean_session
             self._clean_session = False
-        is_open = is_open and self._state not in _LEAVING
-        self._is_quiet, self._is_hurried = is_open, True
-        if is_open:
+        is_there = self._state not in _LEAVING
+        self._is_quiet, self._is_hurried = is_quiet and is_there, True
+        if was_open and is_there:
             with contextlib.suppress(OSError):  # then the loop tries again
                 self.reconnect()
 
