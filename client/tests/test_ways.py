@@ -12,7 +12,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
 from mqloom.client.farewells import await_farewells
-from mqloom.client.legs import TurnedAway
+from mqloom.client.legs import ForLeg, TurnedAway
 from mqloom.client.vocabulary import ConnectionLost, Publish
 from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
@@ -48,9 +48,13 @@ class Script:
         with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
             while (first := stream.read(1)) not in (b"", b"\xe0"):
                 length = stream.read(1)
-                self.heard.put(first + length + stream.read(length[0]))
+                packet = first + length + stream.read(length[0])
+                self.heard.put(packet)
                 if first == b"\x10":
                     connection.sendall(bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get()))
+                elif first[0] & 0xF6 == 0x32:
+                    start = 2 + int.from_bytes(packet[2:4], "big")
+                    connection.sendall(b"\x40\x02" + packet[2 + start : 4 + start])
 
 
 @pytest.fixture
@@ -198,11 +202,8 @@ def until_heard(script: Script, kind: int) -> bytes:
     return packet
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
-def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
-    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
-) -> None:
-    old, new = scripts
+def about_to_go(old: Script, new: Script, *, clean: bool) -> Client:
+    """Return one that has left the old broker but for its connection, and goes to the new one in its next turn."""
     client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
     shim = client._shim
     assert shim is not None
@@ -214,7 +215,17 @@ def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves
     until_heard(new, 0x10)
     shim._ways.serve_by(1)
     shim._ways.close(0, forget=True)
-    ways, end, others = shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
+    return client
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = about_to_go(old, new, clean=clean)
+    assert client._shim is not None
+    ways, end, others = client._shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
 
     def end_while_another_disconnects(leg: Background) -> list[Publish]:
         if others:
@@ -238,6 +249,40 @@ def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves
     else:
         with pytest.raises(queue.Empty):
             new.heard.get(timeout=0.1)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_so_is_one_in_a_callback_of_that_and_what_the_core_says_then_reaches_the_other_broker(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = about_to_go(old, new, clean=clean)
+    assert client._shim is not None
+    ways, gone = client._shim._ways, threading.Event()
+
+    def on_publish(*_: object) -> None:
+        client.disconnect()
+        gone.set()
+
+    def handled(*_: object) -> list[ForLeg]:  # as the core of one that is moved: its record is to be deleted
+        return [ForLeg(leg=1, effect=Publish(topic="r", payload=b"", qos=1, retain=True))]
+
+    monkeypatch.setattr("mqloom.client.shim.handled", handled)
+    client.on_publish = on_publish
+    with client._in_callback_mutex:  # then paho leaves it to the loop
+        client.publish("t", b"", 0)
+    ways.settle()
+    assert gone.is_set()
+    assert not client.is_connected()
+    assert (client._host, client._port) == (old.address.host, old.address.port)
+    assert client._clean_session is clean
+    if clean:
+        assert until_heard(new, 0x10)[9] == 2
+        assert until_heard(new, 0x33)[2:5] == b"\0\x01r"
+    else:
+        await_farewells()
+        assert new.heard.empty()
+        assert list(ways._opening) == [1]  # it goes on with that when it is back
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise

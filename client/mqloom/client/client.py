@@ -290,10 +290,11 @@ class Client(Wired):
             properties=self._connect_properties,
         )
 
-    def go_to(self, address: Address) -> None:
+    def go_to(self, address: Address) -> bool:
         """Connect to another broker, and have there what was subscribed to at the one; not for applications."""
-        self._is_elsewhere = True
-        super().go_to(address)
+        has_gone = super().go_to(address)
+        self._is_elsewhere = self._is_elsewhere or has_gone
+        return has_gone
 
     def _handle_connack(self) -> MQTTErrorCode:
         result = super()._handle_connack()

@@ -316,12 +316,15 @@ class Wired(PahoClient):
         if not from_background:
             self._call_socket_register_write()
 
-    def go_to(self, address: Address) -> None:
-        """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
-        with self._gate.closed():
-            self._go_to(address)
+    def go_to(self, address: Address) -> bool:
+        """Leave the broker, and connect to another, with a session that it has kept; only between two packets.
 
-    def _go_to(self, address: Address) -> None:
+        Returns whether that was done: an application that disconnects in a callback of this goes nowhere any more.
+        """
+        with self._gate.closed():
+            return self._go_to(address)
+
+    def _go_to(self, address: Address) -> bool:
         was_open = self._sock is not None
         is_whole = write_out(self)
         is_quiet = self._is_quiet or (self._sock is not None and self.is_connected())  # it has heard of no end
@@ -329,6 +332,8 @@ class Wired(PahoClient):
             if is_whole:
                 say_goodbye(self._sock)
             self._sock_close()
+        if self._state in _LEAVING:
+            return False
         self._forget_ours()
         self._host, self._port = address.host, address.port
         self._led_to = address
@@ -338,11 +343,11 @@ class Wired(PahoClient):
             if self._own_clean_session is None:
                 self._own_clean_session = self._clean_session
             self._clean_session = False
-        is_there = self._state not in _LEAVING
-        self._is_quiet, self._is_hurried = is_quiet and is_there, True
-        if was_open and is_there:
+        self._is_quiet, self._is_hurried = is_quiet, True
+        if was_open:
             with contextlib.suppress(OSError):  # then the loop tries again
                 self.reconnect()
+        return True
 
     def publish(
         self,
