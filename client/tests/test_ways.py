@@ -304,3 +304,37 @@ def test_one_that_begins_anew_leaves_no_connection_of_before_in_the_background(
     client.reinitialise("c", clean)
     await_farewells()
     assert other.socket() is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise
+@pytest.mark.parametrize("goes_back", [True, False], ids=["and goes back there", "and goes nowhere"])
+def test_nor_one_for_what_it_holds_which_stays_in_its_session_for_a_later_life(
+    scripts: list[Script], goes_back: bool
+) -> None:
+    old, new = scripts
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=False, federation=True)
+    client.connect(new.address.host, new.address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    assert client._shim is not None
+    ways = client._shim._ways
+    ways._tell = lambda *_: None  # the core is one that is never moved
+    ways._is_held = lambda _leg: True
+    ways._begin(1, old.address)
+    other = ways._others[1]
+    while not other.is_connected():
+        client.loop(0.02)
+    thread = other._thread
+    assert thread is not None
+    ways.close(1, forget=True)
+    client.reinitialise("c", False)
+    if goes_back:
+        client.connect(old.address.host, old.address.port)
+        assert not thread.is_alive()  # else either connection ends the other
+        client.disconnect()
+        client.loop(0.02)
+    thread.join(WAIT_S_MAX)
+    assert not thread.is_alive()
+    await_farewells()
+    connects = [each for each in old.heard.queue if each[0] == 0x10]
+    assert [each[9] for each in connects] == [0] * len(connects)  # none is to end the session

@@ -13,7 +13,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from mqloom.client.application import Stats
 from mqloom.client.asking import QOS_MAX, Asked, Topics, asked, check_same_place, wish_of
-from mqloom.client.farewells import Identity
+from mqloom.client.farewells import Farewells, Identity
 from mqloom.client.federation import Federation, federation_of
 from mqloom.client.limits import PASSING_S
 from mqloom.client.names import wish_name
@@ -45,6 +45,8 @@ class Client(Wired):
     environment) `subscribe` is for the whole federation of brokers and takes a filter on the content. Raises as paho
     does, and LocalError for an environment or a Federation that makes no sense.
     """
+
+    _farewells: Farewells | None = None
 
     def __init__(  # noqa: PLR0913 - paho's arguments, and one more
         self,
@@ -88,6 +90,8 @@ class Client(Wired):
         federation = self._federation
         if self._shim is not None:
             self._shim.leave()
+            if self._is_kept():
+                self.farewells.call_off()  # what is held nobody can acknowledge any more: it is for a later life
         self._reset_sockets()
         Client.__init__(self, self.callback_api_version, client_id, clean_session, userdata, federation=federation)
 
@@ -239,6 +243,12 @@ class Client(Wired):
     def acknowledge(self, packet: int) -> MQTTErrorCode:
         """Tell the broker that a message of QoS 1 has arrived; not for applications."""
         return super().ack(packet, 1)
+
+    @property
+    def farewells(self) -> Farewells:
+        """What we are leaving, also since before `reinitialise`; not for applications."""
+        self._farewells = self._farewells or Farewells()
+        return self._farewells
 
     @property
     def leg_address(self) -> Address:
