@@ -31,7 +31,6 @@ from mqloom.core.orders import (
 from mqloom.core.records import Answer, Wish
 from mqloom.lab.trip import ANN, KEY, OTHER_KEY, ROSTER, A, B, C, Trip, envelope, found, moving, order, served
 
-
 # ---- orders --------------------------------------------------------------------------------------------------------
 
 
@@ -182,8 +181,7 @@ def test_a_target_that_does_not_let_us_in_is_given_up_at_once_and_says_why() -> 
 
 
 def test_where_an_earlier_life_was_served_is_waited_for_even_if_it_lets_us_in_only_later() -> None:
-    trip = Trip()
-    trip.arrive(0, found(moved_to=B))
+    trip = Trip(found(moved_to=B))
     roles = trip.roles()
     assert roles["B"] == "TARGET"
     trip.happen(1, TurnedAway(reason="it does not let us in"))

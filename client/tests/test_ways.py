@@ -51,7 +51,8 @@ class Script:
                 packet = first + length + stream.read(length[0])
                 self.heard.put(packet)
                 if first == b"\x10":
-                    connection.sendall(bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get()))
+                    said = b"" if self.says.empty() else self.says.get()
+                    connection.sendall(bytes((0x20, 2, not self.code, self.code)) + said)
                 elif first[0] & 0xF6 == 0x32:
                     start = 2 + int.from_bytes(packet[2:4], "big")
                     connection.sendall(b"\x40\x02" + packet[2 + start : 4 + start])

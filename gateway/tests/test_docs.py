@@ -76,7 +76,7 @@ def test_no_hook_is_documented_that_does_not_exist() -> None:
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", text_of("hooks.md"), re.DOTALL))
 def test_every_example_of_a_hook_is_a_plugin(example: str) -> None:
     module = ModuleType("example")
-    exec(example, vars(module))  # noqa: S102 - it is ours, and stands in the documentation
+    exec(example, vars(module))
     manager = Manager([LoadedPlugin("example", "docs", module)], {})
     for agent in manager.agents(GatewayId("west"), 10.0).values():
         effects = ask(agent, AgentWoke(), 0.0)

@@ -206,7 +206,7 @@ def test_who_was_there_before_the_broker_started_again_wants_nothing_any_more_bu
 
     async def steps() -> None:
         adapter = mosquitto_adapter.MosquittoAdapter(address)
-        adapter.watch(US, lambda filters, passed_over: told.append(tuple(filters)))
+        adapter.watch(US, lambda filters, passed_over=0: told.append(tuple(filters)))
         with mosquitto_process(conf, port):
             await adapter.start()
             staying, going = plain("staying", "a"), plain("going", "b")

@@ -2,8 +2,8 @@
 
 On its own broker a gateway owns everything below `mqloom/v1/ID/`. Another gateway may write the frames of its own link
 there, and read what comes back. A client may write its own record, and read what an earlier life of it has written
-there, write its answers to orders, and read what is for it and the roster. Where telemetry is collected, gateways carry alerts, which clients may read; to write them there may be
-an account of its own.
+there, write its answers to orders, and read what is for it and the roster. Where telemetry is collected, gateways carry
+alerts, which clients may read; to write them there may be an account of its own.
 """
 
 from collections.abc import Iterator, Sequence

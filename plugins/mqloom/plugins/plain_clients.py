@@ -4,8 +4,8 @@ A client's subscriptions live as long as its session: one that connects clean be
 them along if its session was clean, and else they stay until the session ends. Of a client of which only subscriptions
 were heard it is not known how it connected: they stay.
 
-A broker that starts again says of nobody that it has left. That it has is seen by its uptime, which is less than it was:
-then those have left who had connected clean before we lost our own connection to it.
+A broker that starts again says of nobody that it has left. That it has is seen by its uptime, which is less than it
+was: then those have left who had connected clean before we lost our own connection to it.
 
 At most KNOWN_MAX subscriptions are known, and PLAIN_FILTERS_PER_CLIENT_MAX of one client, so that nobody takes the room
 of all others; further ones are passed over, and `overlooked` counts them. Our own clients, named mqloom-..., do not

@@ -15,7 +15,6 @@ from mqloom.gateway.interfaces import BrokerAdapter, BrokerFigures, FiguresAdapt
 from mqloom.gateway.meters import Figures, Meter
 from mqloom.gateway.node import Node
 
-
 Log = logging.LoggerAdapter[logging.Logger]
 
 
