@@ -85,6 +85,7 @@ def test_it_is_asked_for_as_often_as_is_said_and_no_more() -> None:
 def test_one_that_is_patient_asks_on_as_long_as_publications_come_and_no_longer_than_is_said() -> None:
     reading = journal()
     reading.tries_max, reading.is_patient, reading.is_behind = 1, True, True
+    reading.reads = True
     reading.begin_reading(EDGE, 0.0)
     assert (reading.read_by, reading.is_late) == (READ_S, False)
     assert reading.may_probe(READ_S)
@@ -95,7 +96,9 @@ def test_one_that_is_patient_asks_on_as_long_as_publications_come_and_no_longer_
     assert reading.may_probe(READ_HELD_S_MAX - 1.0)
     assert not reading.may_probe(READ_HELD_S_MAX)
     reading.probe(EDGE, READ_S + READ_HELD_S)
-    assert not reading.is_late  # that was told
+    assert reading.is_late
+    reading.end_reading(is_certain=True)
+    assert not reading.is_late
 
 
 def test_a_record_may_stand_from_when_it_was_written_or_read_until_it_is_said_that_it_does_not() -> None:

@@ -1,6 +1,8 @@
 """Brokers that are left while something is under way: they read our DISCONNECT, else they publish our last will."""
 
 import contextlib
+import fcntl
+import resource
 import socket
 import ssl
 import threading
@@ -123,3 +125,29 @@ def test_what_is_sent_by_half_is_sent_before_the_goodbye() -> None:
     leaving.join(WAIT_S_MAX)
     assert read.endswith(b"p" * 9 + DISCONNECT)
     assert read.count(b"p") == LARGE
+
+
+@pytest.fixture
+def many_files() -> Iterator[int]:
+    """Return from which number on there are descriptors that `select` does not take."""
+    number = 1_024
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * number:
+        pytest.skip("this machine lets no process have so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * number, hard))
+    yield number
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_it_is_waited_for_in_a_program_with_many_connections_too(many_files: int) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(WAIT_S_MAX)
+    with ours, theirs, socket.socket(fileno=fcntl.fcntl(ours, fcntl.F_DUPFD, many_files)) as late:
+        leaving = threading.Thread(target=say_goodbye, args=(late,))
+        leaving.start()
+        assert theirs.recv(64) == DISCONNECT
+        leaving.join(0.1)
+        assert leaving.is_alive()
+        theirs.shutdown(socket.SHUT_RDWR)
+        leaving.join(WAIT_S_MAX)
+    assert not leaving.is_alive()

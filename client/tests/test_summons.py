@@ -48,6 +48,20 @@ def test_of_several_places_the_first_of_the_roster_counts() -> None:
     assert opened(refer(trip, "elsewhere:1 b c")) == [(B, "B", 1883, False)]
 
 
+def test_one_that_only_publishes_goes_there_too_as_soon_as_a_gateway_answers() -> None:
+    trip = Trip.__new__(Trip)
+    trip.begin(A, wishes={})
+    trip.happen(0, Connected(resumed=False))
+    trip.hear(0, layout.roster(), sign_roster(ROSTER, KEY))
+    refer(trip, "b")
+    trip.happen(1, Connected(resumed=False))
+    trip.wait(MOVE_S - 1.0)
+    assert trip.roles() == {"A": "HOME", "B": "TARGET"}
+    trip.happen(1, ConnectionLost())
+    trip.arrive(1)
+    assert trip.roles() == {"A": "OLD", "B": "HOME"}
+
+
 def test_an_address_of_the_roster_is_taken_as_the_roster_has_it_with_tls_or_without() -> None:
     roster = Roster(
         federation="f", serial=2, brokers={**ROSTER.brokers, B: RosterBroker(host="b", port=8883, tls=True)}

@@ -7,17 +7,7 @@ import pytest
 from mqloom.client.cores import handled
 from mqloom.client.journey import Journey
 from mqloom.client.legs import CloseLeg, Forgotten, ForLeg, Migrated, OpenLeg, Stayed, TurnedAway
-from mqloom.client.limits import (
-    CLOSE_S,
-    FAILOVER_S,
-    LINGER_S,
-    MOVE_S,
-    REACH_S,
-    READ_HELD_S,
-    READ_HELD_S_MAX,
-    READ_S,
-    READ_TRIES,
-)
+from mqloom.client.limits import CLOSE_S, FAILOVER_S, LINGER_S, MOVE_S, REACH_S
 from mqloom.client.states import State
 from mqloom.client.vocabulary import (
     CloseRequested,
@@ -27,7 +17,6 @@ from mqloom.client.vocabulary import (
     Finished,
     Publish,
     Tell,
-    Unserved,
     WishAdded,
     WishRemoved,
     Woke,
@@ -39,29 +28,8 @@ from mqloom.core.orders import (
     RosterBroker,
     sign_roster,
 )
-from mqloom.core.publication import Publication
-from mqloom.core.records import Answer, Delivered, Status, Wish, encode_envelope, encode_status
-from mqloom.lab.trip import ANN, KEY, OTHER_KEY, ROSTER, A, B, C, Trip, found, moving, order, served
-
-
-def reading() -> Trip:
-    """Return one whose record of an earlier life has not come, at a broker that is alive."""
-    trip = Trip.__new__(Trip)
-    trip.begin(A)
-    trip.happen(0, Connected(resumed=True))
-    trip.hear(0, layout.roster(), sign_roster(ROSTER, KEY))
-    status = Status(alive=True, gateway=A, version="1", epoch=1)
-    trip.hear(0, layout.status(A), encode_status(status))
-    return trip
-
-
-def publication(sequence: int) -> bytes:
-    """Return an envelope with one."""
-    publication = Publication(
-        origin=C, epoch=1, sequence=sequence, low_water=sequence, topic="a/b", payload=b"", qos=1, hops=0
-    )
-    return encode_envelope([Delivered(publication, ("w",))])
-
+from mqloom.core.records import Answer, Wish
+from mqloom.lab.trip import ANN, KEY, OTHER_KEY, ROSTER, A, B, C, Trip, envelope, found, moving, order, served
 
 # ---- orders --------------------------------------------------------------------------------------------------------
 
@@ -181,8 +149,8 @@ def test_what_comes_by_both_ways_is_given_out_once_whatever_is_done_at_the_other
     trip.arrive(1)
     trip.establish(1)
 
-    given = [*trip.hear(1, layout.out(B, ANN), publication(7)), *trip.hear(0, layout.out(A, ANN), publication(5))]
-    given += [*trip.hear(0, layout.out(A, ANN), publication(7)), *trip.hear(1, layout.out(B, ANN), publication(5))]
+    given = [*trip.hear(1, layout.out(B, ANN), envelope(7)), *trip.hear(0, layout.out(A, ANN), envelope(5))]
+    given += [*trip.hear(0, layout.out(A, ANN), envelope(7)), *trip.hear(1, layout.out(B, ANN), envelope(5))]
     assert [each.publication.sequence for each in given if isinstance(each, Deliver)] == [7, 5]
 
 
@@ -292,85 +260,6 @@ def test_as_long_as_it_does_not_know_where_it_is_it_goes_nowhere() -> None:
     trip.hear(0, layout.roster(), sign_roster(ROSTER, KEY))
     trip.wait(10 * FAILOVER_S)
     assert trip.roles() == {"A": "HOME"}
-
-
-def test_what_is_not_read_yet_is_not_written_over() -> None:
-    trip = reading()
-    for _ in range(READ_TRIES - 1):
-        trip.wait(READ_S)
-    assert trip.records[A] == []
-    trip.hear(0, layout.record(A, ANN), found(moved_to="B"))
-    trip.wait(READ_S)
-    assert trip.roles() == {"A": "WAITING", "B": "TARGET"}
-
-
-def probes(trip: Trip) -> list[Publish]:
-    orders = [each.effect for each in trip.effects if isinstance(each, ForLeg)]
-    return [each for each in orders if isinstance(each, Publish) and not each.retain]
-
-
-def test_what_may_wait_behind_publications_that_an_application_holds_is_waited_for() -> None:
-    trip = reading()
-    trip.hear(0, layout.out(A, ANN), publication(1))  # and more, as many as a broker sends unacknowledged
-    for _ in range(READ_TRIES):
-        trip.wait(READ_S)
-    assert trip.records[A] == []
-    (unserved,) = [each for each in trip.effects if isinstance(each, Unserved)]
-    assert unserved.names == ("w",)
-    assert "an earlier life" in unserved.problem
-    for sequence in range(2, 5):  # the application takes one now and then, and the next comes
-        trip.wait(READ_HELD_S - 1.0)
-        trip.hear(0, layout.out(A, ANN), publication(sequence))
-        trip.wait(1.0)
-    assert trip.records[A] == []
-    assert len([each for each in trip.effects if isinstance(each, Unserved)]) == 1
-    trip.hear(0, layout.record(A, ANN), found(leaving_to="B"))
-    trip.hear(0, layout.record(A, ANN), probes(trip)[-1].payload)
-    assert trip.roles() == {"A": "WAITING", "B": "TARGET"}
-    assert trip.records[A] == []
-
-
-def test_where_nothing_comes_any_more_it_is_served_all_the_same() -> None:
-    trip = reading()
-    trip.hear(0, layout.out(A, ANN), publication(1))
-    for _ in range(READ_TRIES):
-        trip.wait(READ_S)
-    trip.wait(READ_HELD_S)
-    assert trip.journey(A) == Journey(incarnation="life 1")
-
-
-def test_where_a_record_cannot_be_read_and_publications_flow_it_is_served_after_a_while() -> None:
-    trip = reading()
-    while trip.now < READ_HELD_S_MAX:
-        assert trip.records[A] == []
-        trip.hear(0, layout.out(A, ANN), publication(int(trip.now) + 1))
-        trip.wait(READ_S)
-    trip.wait(READ_HELD_S)
-    assert trip.journey(A) == Journey(incarnation="life 1")
-
-
-def test_one_that_has_read_late_is_given_time_to_be_served_before_another_broker_is_tried() -> None:
-    trip = reading()
-    trip.hear(0, layout.out(A, ANN), publication(1))
-    for _ in range(READ_TRIES):
-        trip.wait(READ_S)
-    trip.wait(FAILOVER_S)
-    trip.hear(0, layout.record(A, ANN), probes(trip)[-1].payload)
-    trip.wait(FAILOVER_S - 1.0)
-    assert trip.roles() == {"A": "HOME"}
-    trip.wait(1.0)
-    assert "TARGET" in trip.roles().values()
-
-
-def test_with_another_connection_it_is_asked_anew_for_what_is_there() -> None:
-    trip = reading()
-    trip.hear(0, layout.out(A, ANN), publication(1))
-    trip.happen(0, ConnectionLost())
-    trip.happen(0, Connected(resumed=True))
-    trip.hear(0, layout.status(A), encode_status(Status(alive=True, gateway=A, version="1", epoch=1)))
-    for _ in range(READ_TRIES):
-        trip.wait(READ_S)
-    assert trip.journey(A) == Journey(incarnation="life 1")
 
 
 def test_a_second_broker_that_dies_does_not_wait_for_the_first() -> None:

@@ -12,7 +12,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from mqloom.client import Client
 from mqloom.client.farewells import await_farewells
-from mqloom.client.legs import TurnedAway
+from mqloom.client.legs import ForLeg, TurnedAway
 from mqloom.client.vocabulary import ConnectionLost, Publish
 from mqloom.client.ways import Background, Happening, StrayReceived
 from mqloom.client.wired import Address
@@ -48,11 +48,14 @@ class Script:
         with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
             while (first := stream.read(1)) not in (b"", b"\xe0"):
                 length = stream.read(1)
-                self.heard.put(first + length + stream.read(length[0]))
+                packet = first + length + stream.read(length[0])
+                self.heard.put(packet)
                 if first == b"\x10":
-                    connection.sendall(
-                        bytes((0x20, 2, not self.code, self.code)) + (b"" if self.says.empty() else self.says.get())
-                    )
+                    said = b"" if self.says.empty() else self.says.get()
+                    connection.sendall(bytes((0x20, 2, not self.code, self.code)) + said)
+                elif first[0] & 0xF6 == 0x32:
+                    start = 2 + int.from_bytes(packet[2:4], "big")
+                    connection.sendall(b"\x40\x02" + packet[2 + start : 4 + start])
 
 
 @pytest.fixture
@@ -200,11 +203,8 @@ def until_heard(script: Script, kind: int) -> bytes:
     return packet
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
-def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
-    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
-) -> None:
-    old, new = scripts
+def about_to_go(old: Script, new: Script, *, clean: bool) -> Client:
+    """Return one that has left the old broker but for its connection, and goes to the new one in its next turn."""
     client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=clean, federation=True)
     shim = client._shim
     assert shim is not None
@@ -216,7 +216,17 @@ def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves
     until_heard(new, 0x10)
     shim._ways.serve_by(1)
     shim._ways.close(0, forget=True)
-    ways, end, others = shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
+    return client
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves_no_more_than_is_to_stay(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = about_to_go(old, new, clean=clean)
+    assert client._shim is not None
+    ways, end, others = client._shim._ways, Background.end, [threading.Thread(target=client.disconnect)]
 
     def end_while_another_disconnects(leg: Background) -> list[Publish]:
         if others:
@@ -242,6 +252,40 @@ def test_a_disconnect_while_the_other_broker_is_taken_over_is_the_end_and_leaves
             new.heard.get(timeout=0.1)
 
 
+@pytest.mark.parametrize("clean", [True, False], ids=["a session that is not kept", "one that is"])
+def test_so_is_one_in_a_callback_of_that_and_what_the_core_says_then_reaches_the_other_broker(
+    scripts: list[Script], monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    old, new = scripts
+    client = about_to_go(old, new, clean=clean)
+    assert client._shim is not None
+    ways, gone = client._shim._ways, threading.Event()
+
+    def on_publish(*_: object) -> None:
+        client.disconnect()
+        gone.set()
+
+    def handled(*_: object) -> list[ForLeg]:  # as the core of one that is moved: its record is to be deleted
+        return [ForLeg(leg=1, effect=Publish(topic="r", payload=b"", qos=1, retain=True))]
+
+    monkeypatch.setattr("mqloom.client.shim.handled", handled)
+    client.on_publish = on_publish
+    with client._in_callback_mutex:  # then paho leaves it to the loop
+        client.publish("t", b"", 0)
+    ways.settle()
+    assert gone.is_set()
+    assert not client.is_connected()
+    assert (client._host, client._port) == (old.address.host, old.address.port)
+    assert client._clean_session is clean
+    if clean:
+        assert until_heard(new, 0x10)[9] == 2
+        assert until_heard(new, 0x33)[2:5] == b"\0\x01r"
+    else:
+        await_farewells()
+        assert new.heard.empty()
+        assert list(ways._opening) == [1]  # it goes on with that when it is back
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise
 @pytest.mark.parametrize("clean", [True, False])
 def test_one_that_begins_anew_leaves_no_connection_of_before_in_the_background(
@@ -261,3 +305,37 @@ def test_one_that_begins_anew_leaves_no_connection_of_before_in_the_background(
     client.reinitialise("c", clean)
     await_farewells()
     assert other.socket() is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's reinitialise
+@pytest.mark.parametrize("goes_back", [True, False], ids=["and goes back there", "and goes nowhere"])
+def test_nor_one_for_what_it_holds_which_stays_in_its_session_for_a_later_life(
+    scripts: list[Script], goes_back: bool
+) -> None:
+    old, new = scripts
+    client = Client(CallbackAPIVersion.VERSION2, "c", clean_session=False, federation=True)
+    client.connect(new.address.host, new.address.port)
+    while not client.is_connected():
+        client.loop(0.02)
+    assert client._shim is not None
+    ways = client._shim._ways
+    ways._tell = lambda *_: None  # the core is one that is never moved
+    ways._is_held = lambda _leg: True
+    ways._begin(1, old.address)
+    other = ways._others[1]
+    while not other.is_connected():
+        client.loop(0.02)
+    thread = other._thread
+    assert thread is not None
+    ways.close(1, forget=True)
+    client.reinitialise("c", False)
+    if goes_back:
+        client.connect(old.address.host, old.address.port)
+        assert not thread.is_alive()  # else either connection ends the other
+        client.disconnect()
+        client.loop(0.02)
+    thread.join(WAIT_S_MAX)
+    assert not thread.is_alive()
+    await_farewells()
+    connects = [each for each in old.heard.queue if each[0] == 0x10]
+    assert [each[9] for each in connects] == [0] * len(connects)  # none is to end the session

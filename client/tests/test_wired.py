@@ -47,6 +47,21 @@ class Script:
                     connection.sendall(b"\x90\x03" + body[:2] + b"\x80")
 
 
+def connecting(port: int) -> tuple[Client, list[str]]:
+    """Return a client that is about to be connected, and what its application hears of that."""
+    client = Client(CallbackAPIVersion.VERSION2, "told", clean_session=False, federation=True)
+    heard: list[str] = []
+    client.on_connect = lambda *_: heard.append("up")
+    client.on_disconnect = lambda *_: heard.append("down")
+    client.connect("127.0.0.1", port)
+    return client, heard
+
+
+def loop_until_connected(client: Client) -> None:
+    while not client.is_connected():
+        client.loop(0.05)
+
+
 @pytest.fixture
 def script() -> Iterator[Script]:
     script = Script()
@@ -139,3 +154,69 @@ def test_one_that_has_disconnected_and_was_not_heard_yet_goes_nowhere_any_more(s
     script.join()
     assert [script.kinds.get(timeout=WAIT_S_MAX) for _ in range(2)] == [0x10, 0xE0]
     assert (client._sock, client._is_quiet) == (None, False)  # and hears of the connection that it makes itself
+
+
+def test_who_hears_that_the_connection_is_lost_while_it_is_exchanged_hears_of_the_next_one(script: Script) -> None:
+    client, heard = connecting(script.port)
+    loop_until_connected(client)
+    with client._in_callback_mutex:  # then paho leaves it to the loop
+        client.publish("t", b"", 0)
+    assert isinstance(client._sock, socket.socket)
+    client._sock.shutdown(socket.SHUT_RDWR)  # as if the broker had reset it
+    other = Script()
+    client.go_to(Address("127.0.0.1", other.port))
+    assert heard == ["up", "down"]
+    loop_until_connected(client)
+    assert heard == ["up", "down", "up"]
+    client.disconnect()
+    client.loop(0.05)
+    other.join()
+
+
+def test_who_hears_that_the_next_one_is_lost_before_it_was_accepted_hears_of_that_behind_it(script: Script) -> None:
+    client, heard = connecting(script.port)
+    loop_until_connected(client)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client.go_to(Address("127.0.0.1", server.getsockname()[1]))
+        server.accept()[0].close()
+        while heard == ["up"]:
+            client.loop(0.05)
+        client.reconnect()
+        broker, _ = server.accept()
+        with broker:
+            broker.sendall(CONNACK)
+            loop_until_connected(client)
+            assert heard == ["up", "down", "up"]
+            client.disconnect()
+            client.loop(0.05)
+
+
+def test_who_was_not_connected_yet_hears_of_the_first_connection_wherever_that_is(script: Script) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client, heard = connecting(server.getsockname()[1])
+        client.go_to(Address("127.0.0.1", script.port))
+        loop_until_connected(client)
+        assert heard == ["up"]
+        client.disconnect()
+        client.loop(0.05)
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_who_connects_by_itself_while_the_next_broker_is_not_there_hears_of_that(
+    script: Script, is_ended: bool
+) -> None:
+    client, heard = connecting(script.port)
+    loop_until_connected(client)
+    client.go_to(Address("127.0.0.1", 1))
+    other = Script()
+    if is_ended:
+        client.disconnect()
+        client._port = other.port
+        client.reconnect()
+    else:
+        client.connect("127.0.0.1", other.port)
+    loop_until_connected(client)
+    assert heard == ["up", "up"]
+    client.disconnect()
+    client.loop(0.05)
+    other.join()

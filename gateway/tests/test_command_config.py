@@ -156,9 +156,8 @@ def test_a_client_is_moved_by_the_account_that_is_written_for_it_and_told_at_onc
             client.subscribe("stocks/#", 1)
             began = time.monotonic()
             established.get(timeout=20)
-            assert (
-                time.monotonic() - began < READ_S * READ_TRIES
-            )  # it may read its own record, and need not wait for that in vain
+            # It may read its own record, and need not wait for that in vain.
+            assert time.monotonic() - began < READ_S * READ_TRIES
         capsys.readouterr()
         assert main(["migrate", "-c", str(path), "desk", "--to", "east"]) == 0
         began = time.monotonic()

@@ -6,6 +6,7 @@ from typing import Protocol
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
+from mqloom.client.farewells import Farewells
 from mqloom.client.legs import Migrated, Stayed
 from mqloom.client.vocabulary import Note, Publish, Tell, Unserved
 from mqloom.client.ways import Movable
@@ -88,6 +89,11 @@ class Application(Movable, Told, Protocol):
 
     def acknowledge(self, packet: int) -> MQTTErrorCode:
         """Tell the broker that a message of QoS 1 has arrived."""
+        ...
+
+    @property
+    def farewells(self) -> Farewells:
+        """What it is leaving, in whichever of its lives."""
         ...
 
     @property

@@ -13,7 +13,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from mqloom.client.application import Stats
 from mqloom.client.asking import QOS_MAX, Asked, Topics, asked, check_same_place, wish_of
-from mqloom.client.farewells import Identity
+from mqloom.client.farewells import Farewells, Identity
 from mqloom.client.federation import Federation, federation_of
 from mqloom.client.limits import PASSING_S
 from mqloom.client.names import wish_name
@@ -45,6 +45,8 @@ class Client(Wired):
     environment) `subscribe` is for the whole federation of brokers and takes a filter on the content. Raises as paho
     does, and LocalError for an environment or a Federation that makes no sense.
     """
+
+    _farewells: Farewells | None = None
 
     def __init__(  # noqa: PLR0913 - paho's arguments, and one more
         self,
@@ -88,6 +90,8 @@ class Client(Wired):
         federation = self._federation
         if self._shim is not None:
             self._shim.leave()
+            if self._is_kept():
+                self.farewells.call_off()  # what is held nobody can acknowledge any more: it is for a later life
         self._reset_sockets()
         Client.__init__(self, self.callback_api_version, client_id, clean_session, userdata, federation=federation)
 
@@ -196,6 +200,7 @@ class Client(Wired):
             self._shim.recall()
             self._shim.begin_again()
             self._led_to = None
+            self._is_quiet = False
             self._end_lent_session()
         super().connect_async(host, port, keepalive, bind_address, bind_port, clean_start, properties)
 
@@ -211,6 +216,7 @@ class Client(Wired):
             self._shim.leave()
         with self._gate.passing():
             result = super().disconnect(reasoncode, properties)
+        self._is_quiet = False  # paho tells of no end where there is no connection
         if self._own_clean_session:  # it was kept, to be moved
             self._in_federation("disconnect() after a move").forget_at_the_end(lambda: self._sock is None)
         self._end_lent_session()
@@ -237,6 +243,12 @@ class Client(Wired):
     def acknowledge(self, packet: int) -> MQTTErrorCode:
         """Tell the broker that a message of QoS 1 has arrived; not for applications."""
         return super().ack(packet, 1)
+
+    @property
+    def farewells(self) -> Farewells:
+        """What we are leaving, also since before `reinitialise`; not for applications."""
+        self._farewells = self._farewells or Farewells()
+        return self._farewells
 
     @property
     def leg_address(self) -> Address:
@@ -288,10 +300,11 @@ class Client(Wired):
             properties=self._connect_properties,
         )
 
-    def go_to(self, address: Address) -> None:
+    def go_to(self, address: Address) -> bool:
         """Connect to another broker, and have there what was subscribed to at the one; not for applications."""
-        self._is_elsewhere = True
-        super().go_to(address)
+        has_gone = super().go_to(address)
+        self._is_elsewhere = self._is_elsewhere or has_gone
+        return has_gone
 
     def _handle_connack(self) -> MQTTErrorCode:
         result = super()._handle_connack()

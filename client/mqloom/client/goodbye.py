@@ -1,7 +1,7 @@
 """The end of a connection to a broker that we leave for another one: it must not take that for our death."""
 
 import contextlib
-import select
+import selectors
 import ssl
 import time
 from typing import Any, Final
@@ -23,7 +23,7 @@ def write_out(client: PahoClient) -> bool:
             sock = client.socket()
             if sock is None:
                 break
-            select.select([], [sock], [], remaining)
+            _await(sock, selectors.EVENT_WRITE, remaining)
             PahoClient.loop_write(client)
     return not any(packet["pos"] for packet in list(client._out_packet))
 
@@ -35,10 +35,17 @@ def say_goodbye(sock: Any) -> None:
     publishes our last will.
     """
     deadline = time.monotonic() + GOODBYE_S
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # the connection is gone
         sock.send(DISCONNECT)
         while (remaining := deadline - time.monotonic()) > 0:
-            readable, _, _ = select.select([sock], [], [], remaining)
+            is_readable = _await(sock, selectors.EVENT_READ, remaining)
             with contextlib.suppress(ssl.SSLWantReadError):  # so far there is a part of a record
-                if readable and not sock.recv(65_536):
+                if is_readable and not sock.recv(65_536):
                     return
+
+
+def _await(sock: Any, event: int, for_s: float) -> bool:
+    """Wait until a socket can be read, or written; return whether it can; also one that `select` does not take."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, event)
+        return bool(selector.select(for_s))

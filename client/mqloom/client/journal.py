@@ -90,8 +90,8 @@ class Journal:
 
     @property
     def is_late(self) -> bool:
-        """Whether it was just asked for once more than it would be if nothing could stand before it."""
-        return self._tries == self.tries_max + 1
+        """Whether it is waited for longer than it would be if nothing could stand before it."""
+        return self.reads and self._tries > self.tries_max
 
     def probe(self, gateway: GatewayId, now: float) -> Publish:
         """Write what comes behind all that is there, and changes nothing."""

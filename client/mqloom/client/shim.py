@@ -26,7 +26,6 @@ from paho.mqtt.enums import MQTTErrorCode
 
 from mqloom.client.application import Application, Renewed, Stats
 from mqloom.client.cores import Core, counts_of, handled, is_moved, new_core
-from mqloom.client.farewells import Farewells
 from mqloom.client.federation import Federation
 from mqloom.client.happenings import Entry, Happenings
 from mqloom.client.herald import Herald
@@ -87,7 +86,7 @@ class Shim:
         self._is_kept = is_kept
         self._lock = threading.RLock()
         self._core: Core | None = None
-        self._farewells = Farewells()
+        self._farewells = application.farewells
         self._wake_at: float | None = None
         self._up: set[int] = set()  # legs
         self._begin_life(Receipts())

@@ -41,6 +41,7 @@ told to leave, when it is served elsewhere.
     READING          Woke: no probe after READ_S           the same  write another, READ_TRIES times; then JournalRead,
                                                                      but at home, if publications come, not before
                                                                      READ_HELD_S without any, or READ_HELD_S_MAX
+    READING          WishAdded, past READ_TRIES            the same  Unserved
     READING          Proceed                               ASKING    write the record; IDLE if nothing is wanted *
     ASKING, SERVED   Proceed                               the same  write the record
     READING - SERVED LeaveRequested                        LEAVING   write the record with `leaving_to`

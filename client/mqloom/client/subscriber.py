@@ -166,6 +166,8 @@ class Subscriber(Standing):
             self._find(now)
         elif self.state is State.FINDING and self.gateway is None and self._give_up_at is None:
             self._give_up_at = now + FIND_S
+        elif self.state is State.READING and self._record.is_late:  # the others were told before
+            self._miss(added.name, problem=self._lookout.nothing_read())
         elif self.state in (State.ASKING, State.SERVED):
             self._change(now)
 
@@ -264,8 +266,9 @@ class Subscriber(Standing):
         if self.gateway is None or not self._record.may_probe(now):
             self._end_reading(now, is_certain=False)
             return
+        was_late = self._record.is_late
         self._effects.append(self._record.probe(self.gateway, now))
-        if self._record.is_late:
+        if self._record.is_late and not was_late:
             self._fail(self._lookout.nothing_read())
 
     def _end_reading(self, now: float, *, is_certain: bool = True) -> None:
@@ -415,12 +418,16 @@ class Subscriber(Standing):
     def _fail(self, problem: str) -> None:
         """Nobody answers: that is the end, or for one that lasts a piece of news."""
         if self._lasting:
-            names = tuple(self._wishes.named(WishState.OPEN))
-            self._effects += [Unserved(names=names, problem=problem)] if names else []
+            self._miss(*self._wishes.named(WishState.OPEN), problem=problem)
             return
         if self.gateway is not None:
             self._delete_record()
         self._end(Failed(problem=problem))
+
+    def _miss(self, *names: str, problem: str) -> None:
+        """Let the user know that nobody answers for these."""
+        if names:
+            self._effects.append(Unserved(names=names, problem=problem))
 
     def _close(self, now: float) -> None:
         if self.state not in (State.OFFLINE, State.IDLE, State.CLOSING) and self.gateway is not None:

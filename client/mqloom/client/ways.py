@@ -107,8 +107,8 @@ class Movable(Protocol):
         """Have what an earlier connection of the session has got by half."""
         ...
 
-    def go_to(self, address: Address) -> None:
-        """Leave the broker, and connect to another, with a session that it has kept."""
+    def go_to(self, address: Address) -> bool:
+        """Leave the broker, and connect to another, with a session that it has kept; return whether that was done."""
         ...
 
 
@@ -401,10 +401,14 @@ class Ways:
         other.end()
         if self._is_paused:  # the application has disconnected meanwhile: its connection goes nowhere any more
             return
-        del self._others[self._home]
         words = self._application.last_words()
         half = self._application.take_half()
-        self._application.go_to(other.address)
+        # A callback of this may disconnect: until it is over, the session there is that of the leg in the background.
+        if not self._application.go_to(other.address):
+            self._application.give_half(half)
+            return
+        self._others.pop(other.number, None)  # one that disconnects when it is too late for that has left it already
+        self._opening.pop(other.number, None)
         self._application.give_half(other.take_half())
         self.own = other.number
         if self._closing is None:  # what is under way there is still to come

@@ -24,7 +24,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from paho.mqtt import MQTTException
 from paho.mqtt.client import Client as PahoClient
@@ -36,6 +36,7 @@ from paho.mqtt.properties import Properties
 from mqloom.client.gate import Gate
 from mqloom.client.goodbye import say_goodbye, write_out
 from mqloom.client.legs import TURNED_AWAY
+from mqloom.client.listener import Listener
 from mqloom.client.vocabulary import Publish, Subscribe
 from mqloom.core.layout import ROOT
 from mqloom.core.references import REFERRING
@@ -69,46 +70,6 @@ class Address:
     tls: ssl.SSLContext | None = None
 
 
-class Listener(Protocol):
-    """Who is told what happens on a connection."""
-
-    def connected(self, *, resumed: bool) -> None:
-        """The broker has accepted us; and had kept our session, or had not."""
-        ...
-
-    def lost(self) -> None:
-        """The connection is gone."""
-        ...
-
-    def referred(self, reference: str) -> None:
-        """The broker has refused or ended the connection, and names another place; comes behind `lost`."""
-        ...
-
-    def turned_away(self, reason: str) -> None:
-        """The broker does not take us, because of our name or password; trying again will hardly help."""
-        ...
-
-    def received(self, message: MQTTMessage) -> bool:
-        """A message has come on one of MQLoom's topics; return whether the broker may be told so."""
-        ...
-
-    def barred(self, topic: str) -> None:
-        """The broker does not let us subscribe to this topic."""
-        ...
-
-    def turn(self) -> None:
-        """Do whatever is due."""
-        ...
-
-    def settle(self) -> None:
-        """Exchange what may only be exchanged between two packets."""
-        ...
-
-    def patience(self, timeout: float) -> float:
-        """Return how long the loop may wait for the network, at most this."""
-        ...
-
-
 class Wired(PahoClient):
     """paho's client, with a listener or without."""
 
@@ -125,7 +86,7 @@ class Wired(PahoClient):
         self._our_subscribes: set[int] = set()
         self._our_unsubscribes: set[int] = set()
         self._not_taken = 0  # the packet id of a message that the broker is to send again
-        self._is_quiet = False  # the next connection is none that the application is to hear of
+        self._is_quiet = False  # the application has not heard that there is no connection, nor is to of the next
         self._is_hurried = False  # there is another broker to try
         self._gate = Gate()  # nobody sends while one connection is exchanged for another
         self._led_to: Address | None = None  # where we were moved; what the application has set stays as it is
@@ -233,6 +194,10 @@ class Wired(PahoClient):
         if was_open and self._listener is not None:
             self._our_unsubscribes.clear()  # nobody answers them any more
             self._listener.lost()
+
+    def _do_on_disconnect(self, *arguments: Any, **named: Any) -> None:
+        self._is_quiet = False  # the application hears of this, and so of the next connection, too
+        super()._do_on_disconnect(*arguments, **named)
 
     def _handle_suback(self) -> None:
         packet = self._in_packet["packet"]
@@ -351,18 +316,24 @@ class Wired(PahoClient):
         if not from_background:
             self._call_socket_register_write()
 
-    def go_to(self, address: Address) -> None:
-        """Leave the broker, and connect to another, with a session that it has kept; only between two packets."""
-        with self._gate.closed():
-            self._go_to(address)
+    def go_to(self, address: Address) -> bool:
+        """Leave the broker, and connect to another, with a session that it has kept; only between two packets.
 
-    def _go_to(self, address: Address) -> None:
-        is_open = self._sock is not None
+        Returns whether that was done: an application that disconnects in a callback of this goes nowhere any more.
+        """
+        with self._gate.closed():
+            return self._go_to(address)
+
+    def _go_to(self, address: Address) -> bool:
+        was_open = self._sock is not None
         is_whole = write_out(self)
-        if self._sock is not None:  # else that was the DISCONNECT of an application that did not wait for the gate
+        is_quiet = self._is_quiet or (self._sock is not None and self.is_connected())  # it has heard of no end
+        if self._sock is not None:  # else it is lost, or that was the DISCONNECT of one that did not wait for the gate
             if is_whole:
                 say_goodbye(self._sock)
             self._sock_close()
+        if self._state in _LEAVING:
+            return False
         self._forget_ours()
         self._host, self._port = address.host, address.port
         self._led_to = address
@@ -372,11 +343,11 @@ class Wired(PahoClient):
             if self._own_clean_session is None:
                 self._own_clean_session = self._clean_session
             self._clean_session = False
-        is_open = is_open and self._state not in _LEAVING
-        self._is_quiet, self._is_hurried = is_open, True
-        if is_open:
+        self._is_quiet, self._is_hurried = is_quiet, True
+        if was_open:
             with contextlib.suppress(OSError):  # then the loop tries again
                 self.reconnect()
+        return True
 
     def publish(
         self,

@@ -17,7 +17,8 @@ from mqloom.core.orders import (
     sign_order,
     sign_roster,
 )
-from mqloom.core.records import Answer, Status, Wish, encode_answer, encode_status
+from mqloom.core.publication import Publication
+from mqloom.core.records import Answer, Delivered, Status, Wish, encode_answer, encode_envelope, encode_status
 from mqloom.core.signatures import OrderKey
 
 ANN = ClientId("ann")
@@ -152,3 +153,11 @@ def found(**said: Any) -> bytes:
     """Return what an earlier life has written."""
     journey = Journey(incarnation="life 0", **said)
     return record_of({} if journey.moved_to else WISHES, journey, qos=1, lease_s=60.0, token="")
+
+
+def envelope(sequence: int) -> bytes:
+    """Return what brings one publication."""
+    publication = Publication(
+        origin=C, epoch=1, sequence=sequence, low_water=sequence, topic="a/b", payload=b"", qos=1, hops=0
+    )
+    return encode_envelope([Delivered(publication, ("w",))])
