@@ -17,7 +17,7 @@ from mqloom.core.ids import GatewayId
 from mqloom.core.telemetry import DroppedRecord, LoadRecord, MigrationRecord, Record, RefusalRecord, ServiceRecord
 from mqloom.lab.planted_spool import write_spool
 from mqloom.lab.planted_weeks import BASE_S, SLOPE_S, START_AT, WANTED, Growth, Weeks, weeks
-from mqloom.spark_analytics.capacity.analysis import Analysis, NoTelemetryError, analyse
+from mqloom.spark_analytics.capacity.analysis import Analysis, NoTelemetryError, Tell, analyse
 from mqloom.spark_analytics.capacity.balancing import Balancing, Prediction, Undone
 from mqloom.spark_analytics.capacity.findings import CapacityFinding, findings_of
 from mqloom.spark_analytics.capacity.frames import Columns, columns
@@ -104,6 +104,20 @@ def test_a_view_is_made_when_a_query_names_it(spark: SparkSession, telemetry: Ta
     assert fresh.ensure("SELECT * FROM Utilisation JOIN telemetry_load") == ["utilisation"]
     assert fresh.ensure("SELECT * FROM utilisation") == []
     assert fresh.ensure("SELECT count(*) AS clusters FROM telemetry_link") == []
+
+
+def test_the_analysis_behind_a_view_tells_how_far_it_is(
+    telemetry: Tables, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def look(_telemetry: object, _questions: object, tell: Tell) -> Analysis:
+        tell(0.5, "links")
+        return analysis
+
+    monkeypatch.setattr("mqloom.spark_analytics.capacity.views.analyse", look)
+    CapacityViews(telemetry).ensure("SELECT * FROM clusters", lambda _share, text: told.append(text))
+    assert told == ["links"]
 
 
 def test_every_view_has_rows_or_columns_to_show(spark: SparkSession, views: CapacityViews) -> None:

@@ -86,6 +86,13 @@ def test_one_record_of_another_year_is_left_out(spark: SparkSession, tmp_path: P
     assert [(each.gateway, each.is_past, round(each.ahead_s / DAY_S)) for each in found.wrong] == [("A", True, 295)]
 
 
+def test_a_clock_that_was_ahead_and_is_right_again_is_told_as_such(spark: SparkSession, tmp_path: Path) -> None:
+    stray = [(START_AT + DAY_S + 7, END_AT + DAY_S)]
+    found = look(spark, tmp_path, {"A": told() + stray, "B": told(), "C": told()})
+    assert (found.end_at, found.silent, found.is_cut) == (END_AT, {}, True)
+    assert [(each.gateway, each.is_past, round(each.ahead_s / DAY_S)) for each in found.wrong] == [("A", True, 1)]
+
+
 def test_a_machine_that_began_in_1970_is_no_reason_to_look_at_half_a_century(
     spark: SparkSession, tmp_path: Path
 ) -> None:

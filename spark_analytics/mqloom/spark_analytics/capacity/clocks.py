@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from mqloom.spark_analytics.capacity.dates import DAY_S
@@ -24,6 +24,19 @@ APART_DAYS_MAX: Final = 365
 """What lies apart by so much is left out in whatever order it came."""
 SPARSE: Final = 2.0
 """Whether times lie apart is looked at where the whole is longer by this factor than what any gateway told of."""
+
+
+def ends_columns() -> list[Column]:
+    """Return what is to be known of the load records of each gateway: how many, when, and where the last one is."""
+    at = f.unix_micros("at")
+    return [
+        f.count("*").alias("windows"),
+        f.avg("window_s").alias("window_s"),
+        (f.min(at) / 1e6).alias("first_at"),
+        (f.max(at) / 1e6).alias("last_at"),
+        f.max("position").alias("last_position"),
+        (f.max_by(at, "position") / 1e6).alias("told_at"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +71,7 @@ class Extent:
 def extent_of(load: DataFrame, ends: Columns) -> Extent:
     """Return when load records begin and end, which is looked up again only if something is odd.
 
-    `ends` are the collected columns gateway, first_at, last_at, last_position, windows and window_s, as `utilisation`
-    has them, of one gateway at least.
+    `ends` are the collected columns of `ends_of`, which `utilisation` has too, of one gateway at least.
     """
     found = Extent(*_bounds(ends))
     told = ends["windows"].astype(np.float64) * ends["window_s"].astype(np.float64)
@@ -73,13 +85,7 @@ def extent_of(load: DataFrame, ends: Columns) -> Extent:
 
 def ends_of(load: DataFrame) -> DataFrame:
     """Return what `extent_of` wants to know of each gateway."""
-    return load.groupBy("gateway").agg(
-        f.count("*").alias("windows"),
-        f.avg("window_s").alias("window_s"),
-        (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
-        (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
-        f.max("position").alias("last_position"),
-    )
+    return load.groupBy("gateway").agg(*ends_columns())
 
 
 def _bounds(ends: Columns) -> tuple[float, float]:
@@ -129,7 +135,7 @@ def _leave_out_apart(load: DataFrame, found: Extent) -> None:
 
 def _compare(load: DataFrame, ends: Columns, found: Extent) -> None:
     """Find the end by the majority's clocks, and who is silent before it."""
-    last_at = dict(zip(map(str, ends["gateway"]), map(float, ends["last_at"]), strict=True))
+    last_at, told_at, window_s = (_by_gateway(ends, name) for name in ("last_at", "told_at", "window_s"))
     known = dict(ends)
     while True:
         late = late_of(known)
@@ -143,10 +149,15 @@ def _compare(load: DataFrame, ends: Columns, found: Extent) -> None:
             found.wrong += [WrongClock(broker, -each, is_past=False) for broker, each in sorted(off_s.items())]
             return
         # As many or more are there and behind: then it is the latest that is ahead.
-        found.wrong.append(WrongClock(str(latest), float(np.median(list(off_s.values()))), is_past=False))
+        is_past = is_long(last_at[str(latest)] - told_at[str(latest)], window_s[str(latest)])
+        found.wrong.append(WrongClock(str(latest), float(np.median(list(off_s.values()))), is_past))
         found.is_cut = True
         kept = known["gateway"] != latest
         known = {name: values[kept] for name, values in known.items()}
+
+
+def _by_gateway(ends: Columns, name: str) -> dict[str, float]:
+    return dict(zip(map(str, ends["gateway"]), ends[name].tolist(), strict=True))
 
 
 def _off(load: DataFrame, latest: str, late: dict[str, float], ends: Columns) -> dict[str, float]:
@@ -154,13 +165,12 @@ def _off(load: DataFrame, latest: str, late: dict[str, float], ends: Columns) ->
 
     When somebody was there last is told by what the latest had told when that one's last record came.
     """
-    places = dict(zip(map(str, ends["gateway"]), ends["last_position"], strict=True))
+    places, window_s = (_by_gateway(ends, name) for name in ("last_position", "window_s"))
     asked = frame_of(load.sparkSession, [(each, int(places[each])) for each in late], "late string, upto long")
     told = load.where(f.col("gateway") == latest).join(f.broadcast(asked), f.col("position") <= f.col("upto"))
     heard = columns(told.groupBy("late").agg((f.max(f.unix_micros("at")) / 1e6).alias("at")))
     heard_at = dict(zip(map(str, heard["late"]), heard["at"].tolist(), strict=True))
-    end_at = float(ends["last_at"][ends["gateway"] == latest][0])
-    window_s = dict(zip(map(str, ends["gateway"]), ends["window_s"].tolist(), strict=True))
+    end_at = _by_gateway(ends, "last_at")[latest]
     return {
         broker: at - last_at
         for broker, last_at in late.items()

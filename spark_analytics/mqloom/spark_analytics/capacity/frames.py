@@ -37,7 +37,8 @@ def split(table: Columns, by: str) -> dict[str, Columns]:
     places: dict[str, list[int]] = {}
     for place, key in enumerate(table[by]):  # of thousands of brokers to compare all rows with each would take hours
         places.setdefault(str(key), []).append(place)
-    return {key: {name: values[places[key]] for name, values in table.items()} for key in sorted(places)}
+    rows = {key: np.array(places[key]) for key in sorted(places)}
+    return {key: {name: values[found] for name, values in table.items()} for key, found in rows.items()}
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Any], schema: str) -> DataFrame:

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from mqloom.spark_analytics.capacity.clocks import ends_columns
 from mqloom.spark_analytics.capacity.frames import ROWS_MAX
 from mqloom.spark_analytics.capacity.thresholds import OVERLOADED, RESOURCES
 
@@ -102,11 +103,7 @@ def utilisation(load: DataFrame) -> DataFrame:
         for name, column in RESOURCES.items()
     ]
     others = [
-        f.count("*").alias("windows"),
-        f.avg("window_s").alias("window_s"),
-        (f.min(f.unix_micros("at")) / 1e6).alias("first_at"),
-        (f.max(f.unix_micros("at")) / 1e6).alias("last_at"),
-        f.max("position").alias("last_position"),
+        *ends_columns(),
         f.max("epoch").alias("epoch"),
         (f.min(f.struct(-f.col("epoch"), f.unix_micros("at").alias("at")))["at"] / 1e6).alias("epoch_at"),
         f.count_if(f.col("utilisation") >= OVERLOADED).alias("overloaded"),
