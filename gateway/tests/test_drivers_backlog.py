@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mqloom.core.limits import GATHER_S_MAX, GATHER_TIMES
+from mqloom.gateway.drivers import backlog
 from mqloom.gateway.drivers.backlog import Backlog
 from mqloom.gateway.drivers.mqtt import ConnectionPlan, Received
 from mqloom.gateway.interfaces import BrokerAddress
@@ -42,11 +43,11 @@ def work(seconds: float) -> None:
         pass
 
 
-async def fed(backlog: Backlog, numbers: range) -> None:
+async def fed(queue: Backlog, numbers: range) -> None:
     """Let messages come one by one, as fast as the event loop turns."""
     for number in numbers:
-        if backlog.add([message(number)]):
-            asyncio.get_running_loop().call_soon(backlog.hand_over)
+        if queue.add([message(number)]):
+            asyncio.get_running_loop().call_soon(queue.hand_over)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
@@ -61,9 +62,9 @@ def batches_of(*, gathers: bool, batch_s: float = BATCH_S) -> list[tuple[float, 
             batches.append((loop.time(), [int(each.payload) for each in batch]))
             work(batch_s)
 
-        backlog = Backlog(plan(take, gathers=gathers), lambda token: None)
-        await fed(backlog, range(MESSAGES))
-        while len(backlog):
+        queue = Backlog(plan(take, gathers=gathers), lambda token: None)
+        await fed(queue, range(MESSAGES))
+        while len(queue):
             await asyncio.sleep(GATHER_S_MAX)
         return batches
 
@@ -88,54 +89,52 @@ def test_where_nothing_is_gathered_each_goes_at_once() -> None:
     assert [batch for _, batch in batches_of(gathers=False)] == [[number] for number in range(MESSAGES)]
 
 
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Have each batch wait for so long, whatever the one before took: a busy machine must not be the reason."""
+    monkeypatch.setattr(backlog, "GATHER_TIMES", 1_000_000)
+    monkeypatch.setattr(backlog, "GATHER_S_MAX", 0.5)
+    return 0.5
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
-def test_what_waits_for_its_time_is_not_handed_over_meanwhile_paused(*, is_paused: bool) -> None:
+def test_what_waits_for_its_time_is_not_handed_over_meanwhile_paused(*, is_paused: bool, slow: float) -> None:
     async def run() -> int:
         loop, seen = asyncio.get_running_loop(), list[Received]()
-
-        def take(batch: list[Received]) -> None:
-            seen.extend(batch)
-            work(GATHER_S_MAX / GATHER_TIMES)
-
-        backlog = Backlog(plan(take, gathers=True), lambda token: None)
+        waiting = Backlog(plan(seen.extend, gathers=True), lambda token: None)
         for number in range(9):
-            if backlog.add([message(number)]):
-                backlog.hand_over()
+            if waiting.add([message(number)]):
+                waiting.hand_over()
         assert [each.token[1] for each in seen] == [0]  # the rest has its time
         if is_paused:
-            backlog.pause()
-        await asyncio.sleep(20 * GATHER_S_MAX)
+            waiting.pause()
+        await asyncio.sleep(2 * slow)
         handed_over = len(seen) - 1
         if is_paused:
             assert handed_over == 0
-            backlog.resume()
-            await asyncio.sleep(2 * GATHER_S_MAX)
+            waiting.resume()
+            await asyncio.sleep(slow / 2)
         assert [each.token[1] for each in seen] == list(range(9))
-        loop.call_soon(backlog.hand_over)  # one too many does no harm
+        loop.call_soon(waiting.hand_over)  # one too many does no harm
         await asyncio.sleep(0)
         return handed_over
 
     assert (asyncio.run(run()) == 0) is is_paused
 
 
-def test_to_pause_and_resume_while_something_waits_for_its_time_makes_no_second_turn() -> None:
+def test_to_pause_and_resume_while_something_waits_for_its_time_makes_no_second_turn(slow: float) -> None:
     """Each turn comes again as long as there is more: with two of them nothing would be gathered."""
 
     async def run() -> list[int]:
         sizes = list[int]()
-
-        def take(batch: list[Received]) -> None:
-            sizes.append(len(batch))
-            work(BATCH_S)
-
-        backlog = Backlog(plan(take, gathers=True), lambda token: None)
+        waiting = Backlog(plan(lambda batch: sizes.append(len(batch)), gathers=True), lambda token: None)
         for number in range(9):
-            if backlog.add([message(number)]):
-                backlog.hand_over()
-            backlog.pause()
-            backlog.resume()
+            if waiting.add([message(number)]):
+                waiting.hand_over()
+            waiting.pause()
+            waiting.resume()
             await asyncio.sleep(0)
-        await asyncio.sleep(2 * GATHER_S_MAX)
+        await asyncio.sleep(2 * slow)
         return sizes
 
     assert asyncio.run(run()) == [1, 8]
