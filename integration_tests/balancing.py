@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from integration_tests.processes import Commands, Process
-from mqloom.core.balance_records import BalanceAnswer, BalanceQuestion, EstimationError, Figures, SessionShown
+from mqloom.core.balance_records import BalanceAnswer, BalanceQuestion, Figures, SessionShown
 from mqloom.core.ids import GatewayId
 from mqloom.core.load import METRICS, Metric
 from mqloom.core.signatures import PublicKey
@@ -66,6 +66,8 @@ STEP_S_MAX: Final = 60.0
 TRIGGER: Final = 0.1
 """The difference of utilisations that begins a session (Table III): below it they are balanced."""
 UTILISATIONS: Final[tuple[Metric, ...]] = ("input", "output")
+LEAST: Final[dict[Metric, float]] = {"input": 0.01, "match": 0.0001, "output": 0.01}
+"""Of less any error is a large share. Agents judge no delay under a millisecond; on a fast machine that is any."""
 PULSE: Final = 100
 LOOKS: Final = 5
 """Looks of which the mean is compared: single windows fluctuate."""
@@ -180,8 +182,11 @@ class Outcome:
         """Return by what share each prediction was wrong, of either side of each session."""
         found = []
         for _, session in self.sessions:
-            sides: tuple[EstimationError, ...] = (session.error, session.error_partner)
-            found += [error for side in sides if (error := getattr(side, metric)) is not None]
+            sides = ((session.predicted, session.observed), (session.predicted_partner, session.observed_partner))
+            for predicted, observed in sides:
+                if session.moved > 0 and predicted is not None and observed is not None:
+                    came = figure_of(observed, metric)
+                    found += [abs(figure_of(predicted, metric) - came) / came] if came >= LEAST[metric] else []
         return found
 
 

@@ -24,8 +24,11 @@ from mqloom.lab.demo_mosquitto import MOSQUITTO
 
 ERRORS_MAX: Final[dict[Metric, float]] = {"input": 0.17, "match": 0.13, "output": 0.17}
 """The mean error of all predictions (6.3.6, on a real cluster)."""
-UNSTEADY_MAX: Final = 0.1
+UNSTEADY_MAX: Final = 0.05
 """How much more it may be for what the machine's speed fluctuates: past that the machine is no excuse."""
+FIGURES_MIN: Final = 4
+"""Of so few predictions the mean still tells something: two sessions at both sides. Of who was in its next session
+before it had settled, nobody knows what came."""
 DELAY_S_MAX: Final = 20.0
 """No delivery takes longer, from the first overload to the end: a broker that is never relieved passes any bound."""
 CALM_S_MAX: Final = 1.0
@@ -45,9 +48,10 @@ def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_l
     assert max(seen.figures()[WEAKEST].output_ratio for seen in outcome.seen if WEAKEST in seen.figures()) > 0.95
     for metric in METRICS:
         errors = outcome.errors(metric)
-        assert errors, f"nobody knows how wrong predictions of {metric} were"
+        assert len(errors) >= FIGURES_MIN, f"hardly anybody knows how wrong predictions of {metric} were: {errors}"
         allowed = allowed_error(metric, outcome.fluctuation)
-        told = f"{metric}: mean error {fmean(errors):.1%}, at most {ERRORS_MAX[metric]:.0%}, and {allowed:.0%} allowed"
+        told = f"{metric}: mean error {fmean(errors):.1%} of {len(errors)} in {len(outcome.sessions)} sessions"
+        told = f"{told}, at most {ERRORS_MAX[metric]:.0%}, and {allowed:.0%} allowed"
         with capsys.disabled():
             sys.stdout.write(f"\n{told} (the machine fluctuates by {outcome.fluctuation:.0%})")
         assert fmean(errors) <= allowed, f"{told}: {errors}"
@@ -55,7 +59,7 @@ def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_l
 
 def test_no_machine_is_so_unsteady_that_any_error_is_allowed() -> None:
     assert allowed_error("input", 0.04) == pytest.approx(0.21)
-    assert allowed_error("match", 5.0) == pytest.approx(0.23)
+    assert allowed_error("match", 5.0) == pytest.approx(0.18)
     assert allowed_error("output", 5.0) == 0.17
 
 

@@ -42,11 +42,12 @@ class Fruitless:
         is_lasting: bool = False,
         until: float | None = None,
     ) -> None:
-        """It has brought nothing.
+        """Let it rest: it has brought nothing.
 
         `is_lasting`: for a reason that neither goes away by itself nor is told by the partner's state. `until`: when
         the reason goes away, if that is known.
         """
+        self._resting = {key: found for key, found in self._resting.items() if found[0] > now}
         detections = OVERLOADED_DETECTIONS if is_overload else FRUITLESS_DETECTIONS
         ends = now + detections * self._detection_s
         self._resting[partner, metric] = (ends if until is None else min(ends, until), is_lasting)
@@ -54,10 +55,7 @@ class Fruitless:
     def rests(self, partner: GatewayId, metric: Metric, now: float) -> bool:
         """Tell whether it is not to be tried now."""
         found = self._resting.get((partner, metric))
-        if found is not None and found[0] <= now:
-            del self._resting[partner, metric]
-            return False
-        return found is not None
+        return found is not None and found[0] > now
 
     def is_helpless(self, actions: Sequence[Action], now: float) -> bool:
         """Tell whether overload cannot be met by any of these, and by none of them soon.

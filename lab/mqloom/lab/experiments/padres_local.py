@@ -12,8 +12,8 @@ on they are looked at. A difference of matching delays is normalised as in equat
 when the last subscriber has joined, and from the change. No session in the last 1,000 s: nor one that moved nobody.
 
 Sessions of two brokers may undo each other without that anybody returns, because others go who want the same. So it is
-counted how often a session goes the other way than the one before of the same two, be it for another metric, once all
-have joined and until rates change, and from then on.
+counted how often a session goes the other way than the one before of the same two, be it for another metric: the more
+often of once all have joined until rates change, and of from then on.
 
 Stronger brokers carry more: what they send. The paper's figures show more subscribers, too, which is printed; but that
 need not be: a few who want everything take as much as hundreds of others, and those without traffic need not move.
@@ -27,7 +27,7 @@ and a copy from a second broker counts as repeated unless the subscriber was bei
 from dataclasses import replace
 from typing import Final
 
-from mqloom.lab.experiment import Experiment, Panel, Picture, Report, Row, Tell, at_least, exactly
+from mqloom.lab.experiment import Experiment, Panel, Picture, Report, Row, Tell, at_least, at_most, exactly
 from mqloom.lab.padres_outcome import METRICS, SETTLE_S, WINDOW_S, Outcome
 from mqloom.lab.padres_plays import Play, play_all, whole
 from mqloom.lab.padres_setups import HETEROGENEOUS, HOMOGENEOUS, SIMULATION
@@ -36,6 +36,9 @@ QUICK: Final = replace(SIMULATION, change_at=2_300.0, length_s=3_800.0)
 QUIET_S, QUICK_QUIET_S = 1_000.0, 300.0
 TRIGGER: Final = 0.1
 SENT_S: Final = 300.0
+REVERSALS_MAX: Final = 4
+"""So many sessions of a phase may go the other way: with ten seeds of the simulation there were no more. Each may cost
+other metrics half of what it brings, so that what two brokers are apart by in all falls, and they come to rest."""
 SHORTER_S: Final = (30.0, 10.0)
 """Windows for which shares are told, too; the shortest is that of the meters."""
 LABELS: Final = {"input": "input utilisation", "match": "matching delay", "output": "output utilisation"}
@@ -59,7 +62,8 @@ def local_rows(outcome: Outcome, quiet_s: float) -> list[Row]:
     change, end = setup.change_at or setup.length_s, setup.length_s
     first, last = outcome.last_session(0.0, change), outcome.last_session(change, end)
     moved = sum(each.ordered for each in outcome.sessions)
-    back = [each for span in ((setup.join_s, change), (change, end)) for each in outcome.reversals(*span)]
+    phases = [outcome.reversals(*span) for span in ((setup.join_s, change), (change, end))]
+    back = max(len(each) for each in phases)
     later = [each.ordered for each in outcome.sessions_within(change, end)]
     rows = [
         Row(name=f"{name}: time to converge after the joins", ours=max(0.0, first - setup.join_s), unit="s"),
@@ -72,8 +76,8 @@ def local_rows(outcome: Outcome, quiet_s: float) -> list[Row]:
             ours=sum(later) / len(later) if later else 0,
             paper="under 10",
         ),
-        Row(name=f"{name}: sessions that went the other way than the one before", ours=len(back)),
-        Row(name=f"{name}: subscribers moved in these", ours=sum(each.ordered for each in back)),
+        at_most(f"{name}: sessions that went the other way than the one before", back, REVERSALS_MAX, paper=0),
+        Row(name=f"{name}: subscribers moved in these", ours=sum(one.ordered for each in phases for one in each)),
     ]
     for metric in METRICS:
         spans = ((first + SETTLE_S, change), (last + SETTLE_S, end))

@@ -71,7 +71,7 @@ def _report(found: dict[int, Outcome]) -> Report:
     rows.append(at_least("output of all edges, the least over the most", min(totals) / max(totals), 0.95))
     uneven = max(max(each) - fmean(each) for each in output.values())
     rows.append(at_most("output utilisation of the fullest edge over the mean, at most", uneven, TRIGGER))
-    rows += _gains(delay)
+    rows += gains(delay)
     wrong = sum(each.ledger.lost + each.ledger.repeated for each in found.values())
     rows.append(exactly("lost or repeated", wrong, 0))
     lines = (
@@ -85,7 +85,7 @@ def _report(found: dict[int, Outcome]) -> Report:
     return Report(rows=tuple(rows), picture=Picture(x_label="edges", panels=panels))
 
 
-def _gains(delay: dict[int, float]) -> list[Row]:
+def gains(delay: dict[int, float]) -> list[Row]:
     """Return what is said of the delay with one more edge, in shares of that with the fewest."""
     counts = list(delay)
     first, enough, last = (delay[edges] for edges in (counts[0], ENOUGH, counts[-1]))
