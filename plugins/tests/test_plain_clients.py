@@ -159,6 +159,17 @@ def test_a_broker_that_starts_again_has_lost_those_who_came_clean_before_and_nob
     clients.check()
 
 
+def test_a_broker_that_starts_again_and_may_have_told_of_some_before_we_were_back_ends_nobody() -> None:
+    clients = PlainClients()
+    clients.connected("clean", clean=True)
+    clients.subscribed("clean", "a")
+    clients.runs(100)
+    clients.lost()
+    assert not clients.runs(3, is_complete=False)
+    assert not clients.runs(13)
+    assert list(clients.filters) == ["a"]
+
+
 def test_a_connection_that_was_lost_for_another_reason_ends_nobody() -> None:
     clients = PlainClients()
     clients.connected("clean", clean=True)

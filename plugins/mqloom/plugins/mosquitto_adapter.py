@@ -154,8 +154,11 @@ class MosquittoAdapter:
 
     def _look_at(self, uptime: bytes) -> bool:
         """Take how long the broker has run; return whether it has started again since it said so before."""
+        assert self._connection is not None
         number, _, _ = uptime.partition(b" ")
-        if not number.isdigit() or not self._clients.runs(int(number)):
+        # Lines of the log have waited for us if the broker has kept our session.
+        is_complete = self._connection.is_resumed
+        if not number.isdigit() or not self._clients.runs(int(number), is_complete=is_complete):
             return False
         self._log.info("the broker has started again: plain clients that had connected clean have left")
         return True

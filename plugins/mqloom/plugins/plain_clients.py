@@ -178,9 +178,12 @@ class PlainClients:
         """Our own connection to the broker ended; what comes by the next one is of it as it is then."""
         self._connection += 1
 
-    def runs(self, uptime_s: int) -> bool:
-        """The broker has run for so long; return whether it has started again, and whoever had come clean has left."""
-        has_started = uptime_s < self._uptime_s
+    def runs(self, uptime_s: int, *, is_complete: bool = True) -> bool:
+        """The broker has run for so long; return whether it has started again, and whoever had come clean has left.
+
+        They stay if what it has told since is not complete: some may be back, and were not heard.
+        """
+        has_started = uptime_s < self._uptime_s and is_complete
         self._uptime_s = uptime_s
         if has_started:
             for name in [
