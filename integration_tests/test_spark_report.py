@@ -91,6 +91,7 @@ def test_overload_reaches_an_mqtt_client_as_an_alert_and_a_report_names_the_brok
         listener = Listener(far.get("host", "127.0.0.1"), far["port"])
         try:
             words = ["--spool", "spool", "--checkpoint", "watch", "--host", host, "--port", str(port), "--every", "1"]
+            words += ["--windows", "2"]  # load agents help the broker within seconds
             with command(tmp_path, "spark", "stream", *words, *SMALLER) as stream:
                 assert listener.wait(), (listener.alerts, stream.log[-20:])
         finally:
