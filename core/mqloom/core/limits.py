@@ -230,16 +230,13 @@ FRAMES_AT_ONCE: Final = 16
 """Frames that go without waiting, after a time with fewer."""
 
 GATHER_TIMES: Final = 5
-"""How many times as long as a batch of publications took to take in, from its beginning, the next one waits, and those
-that come meanwhile go together: a gateway that has time enough lets hardly any wait."""
+"""So many times as long as a batch took to take in, from its beginning, the next one waits: without load hardly any."""
 
 GATHER_S_MAX: Final = 0.0025
-"""How long after the beginning of the last one it waits at most. More than between frames, so that a batch need not
-wait once more to leave."""
+"""How long after the beginning of the last one it waits at most."""
 
 PUBLISHED_EVERY_S: Final = 0.006
-"""The least time between two times at which a gateway goes on with what its own broker has acknowledged, in the long
-run. More than between acknowledgements to neighbours, so that these need not wait once more."""
+"""The least time between two looks at what our broker has acknowledged. More than ACK_EVERY_S: nothing waits twice."""
 
 PUBLISHED_AT_ONCE: Final = 16
 """Times without waiting, after a time with fewer."""
