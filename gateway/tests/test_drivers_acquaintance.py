@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -86,8 +86,9 @@ class PlayedConnection:
         self._loop.call_soon(then)
         return True
 
-    def acknowledge(self, token: tuple[int, int]) -> None:
-        kept = [each for each in self._habits.unacknowledged if each[0] != token[1]]
+    def acknowledge(self, tokens: Sequence[tuple[int, int]]) -> None:
+        packets = [packet for _, packet in tokens]
+        kept = [each for each in self._habits.unacknowledged if each[0] not in packets]
         self._habits.unacknowledged[:] = kept
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from mqloom.core.events import Parked
@@ -26,8 +26,8 @@ class FakeConnection:
     def open(self) -> None:
         pass
 
-    def acknowledge(self, token: tuple[int, int]) -> None:
-        self.acknowledged.append(token)
+    def acknowledge(self, tokens: Sequence[tuple[int, int]]) -> None:
+        self.acknowledged += tokens
 
     async def close(self) -> None:
         self.is_closed = True

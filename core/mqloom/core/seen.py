@@ -83,6 +83,7 @@ class Seen:
         self._window = window
         self._origins_max = origins_max
         self._origins: dict[GatewayId, _Origin] = {}
+        self._latest: tuple[GatewayId, _Origin] | None = None
         self.holds_floors = False
         """Whether low-water marks do not count: what one of several ways says is done may still come by another."""
 
@@ -152,12 +153,15 @@ class Seen:
                 epoch.trim_at = max(TRIM_MIN, 2 * len(epoch.above))
 
     def _of(self, name: GatewayId) -> "_Origin":
+        if self._latest is not None and self._latest[0] == name:
+            return self._latest[1]
         origin = self._origins.pop(name, None)
         if origin is None:
             origin = _Origin()
             if len(self._origins) >= self._origins_max:
                 del self._origins[next(iter(self._origins))]
         self._origins[name] = origin  # at the end: the first is the one unheard of for longest
+        self._latest = name, origin
         return origin
 
     def __len__(self) -> int:

@@ -154,8 +154,10 @@ def batches(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
 def weight_of(message: Message) -> int:
     """Estimate a message's bytes from its large parts only; what is left out is far under FRAME_BYTES_TARGET."""
     if isinstance(message, Publication):
-        properties = sum(len(name) + len(value) for name, value in message.user_properties)
-        return len(message.payload) + 4 * (len(message.topic) + len(message.content_type) + properties)
+        texts = len(message.topic) + len(message.content_type)
+        if message.user_properties:
+            texts += sum(len(name) + len(value) for name, value in message.user_properties)
+        return len(message.payload) + 4 * texts
     if isinstance(message, Announce):
         return 4 * (len(message.topics) + len(message.where))
     if isinstance(message, Control):

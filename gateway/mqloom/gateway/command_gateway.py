@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from mqloom.core.errors import MQLoomError
 from mqloom.core.events import ConfigurationRead
@@ -16,6 +18,10 @@ from mqloom.gateway.command_options import add_configuration
 from mqloom.gateway.configuration_checks import load_federation
 
 logger = logging.getLogger(__name__)
+
+COLLECT_EVERY: Final = (50_000, 20, 50)
+"""When cycles are looked for; Python's own is 700 objects, 10, 10. Publications under way are ten objects each, and in
+no cycle: with thousands of them under way, looking through these took a fifth of a gateway's time."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal ends it; SIGHUP has it read its configuration again."""
     configure_logging(verbose=arguments.verbose)
+    gc.set_threshold(*COLLECT_EVERY)
+    gc.freeze()  # modules stay
     asyncio.run(_run(arguments.configuration, GatewayId(arguments.name)))
     return 0
 

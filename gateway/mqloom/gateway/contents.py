@@ -54,6 +54,8 @@ class Contents:
 
     def _merged(self, decoders: Sequence[Decoder], publication: Publication) -> dict[str, object] | None:
         """Return what all codecs could read; of one name the first counts. None if no codec could read anything."""
+        if len(decoders) == 1:
+            return self._attributes(decoders[0], publication)
         merged: dict[str, object] | None = None
         for decoder in decoders:
             attributes = self._attributes(decoder, publication)

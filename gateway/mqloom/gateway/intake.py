@@ -85,6 +85,7 @@ class Intake:
     def take(self, incoming: Sequence[Incoming]) -> list[Publication]:
         """Return the publications that are new here."""
         publications = []
+        low_water = self.low_water  # nothing here raises it
         for each in incoming:
             if each.receipt:
                 self._receipts.came(each.receipt)
@@ -93,7 +94,7 @@ class Intake:
             if not each.is_data or (not each.replayed and self.echoes.take(each)):
                 self._receipts.settle(each.receipt)
             elif self._admits(each):
-                publications.append(self._number(each))
+                publications.append(self._number(each, low_water))
             else:
                 self._receipts.settle(each.receipt)
         self._journal.counters.add("publications_in", amount=len(publications))
@@ -203,19 +204,19 @@ class Intake:
             self._receipts.settle(incoming.receipt)
         return True
 
-    def _number(self, incoming: Incoming) -> Publication:
+    def _number(self, incoming: Incoming, low_water: int) -> Publication:
         is_kept = incoming.receipt != 0
         sequence = self._marks.next(is_kept=is_kept)
         packet = 0
         if is_kept:
-            packet = self._packets.note(incoming, sequence, self._marks.low_water)
+            packet = self._packets.note(incoming, sequence, low_water)
             self._receipt_of[sequence] = incoming.receipt
             self._sequence_of[incoming.receipt] = sequence
         return Publication(
             self._gateway,
             self._epoch,
             sequence,
-            self._marks.low_water,
+            low_water if is_kept else self._marks.low_water,
             0,
             incoming.topic,
             incoming.payload,

@@ -55,8 +55,12 @@ class Journal:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            self.refuse("plugin_failures", plugin, f"plugin {plugin} raised {type(error).__name__}: {error}")
+            self.failed(plugin, error)
             raise PluginFailed(plugin) from error
+
+    def failed(self, plugin: str, error: Exception) -> None:
+        """Count and log what a plugin raised."""
+        self.refuse("plugin_failures", plugin, f"plugin {plugin} raised {type(error).__name__}: {error}")
 
     def drain(self) -> list[Effect]:
         """Return the log lines since the last call."""

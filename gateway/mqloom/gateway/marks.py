@@ -54,8 +54,9 @@ class Marks:
 
     def acknowledge(self, sequences: Iterable[int]) -> None:
         """These are being acknowledged, perhaps once more."""
+        low_water = self.low_water
         for sequence in sequences:
-            if sequence >= self.low_water and sequence not in self._closed:
+            if sequence >= low_water and sequence not in self._closed:
                 self._fencing.discard(sequence)
                 self._acknowledged.add(sequence)
 

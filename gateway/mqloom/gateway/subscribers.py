@@ -250,7 +250,7 @@ class Subscribers:
         count = 0
         for publication, keys, duty in matched:
             duties = [] if duty is None else [duty]
-            names: dict[ClientId, set[str]] = {}
+            names: dict[ClientId, list[str]] = {}
             intos: dict[str, None] = {}
             is_for_plain = False
             for key in keys:
@@ -260,7 +260,7 @@ class Subscribers:
                 elif owner.client is None:
                     intos[owner.into] = None
                 else:
-                    names.setdefault(owner.client, set()).add(owner.name)
+                    names.setdefault(owner.client, []).append(owner.name)
             count += len(names) + len(intos)
             if is_for_plain:
                 count += 1
@@ -275,7 +275,7 @@ class Subscribers:
                     topic = f"{known.out}/{publication.topic}"
                     deliveries.append((_republished(publication, topic, min(publication.qos, known.qos)), duties))
                 else:
-                    delivered = Delivered(publication, tuple(sorted(wanted_by)))
+                    delivered = Delivered(publication, tuple(sorted(set(wanted_by))))
                     envelopes.setdefault(client, []).append((delivered, duty))
         for client, listed in envelopes.items():
             known = self._clients[client]

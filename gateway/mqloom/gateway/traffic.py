@@ -155,7 +155,6 @@ class Traffic:
         batch: list[tuple[Publication, Duty | None]] = []
         for publication in publications:
             known = publication.id if publication.origin == self._gateway else self._seen.earlier(publication)
-            self._counters.add("publications_received" if known is None else "duplicates")
             if known is None:
                 duty = self._custody.begin(source, publication.id) if publication.qos else None
                 batch.append((publication, duty))
@@ -163,6 +162,8 @@ class Traffic:
                 self._custody.again(source, publication.id, known)
             if publication.qos:
                 source = kind(sender, source.conversation, source.place + 1)
+        self._counters.add("publications_received", amount=len(batch))
+        self._counters.add("duplicates", amount=len(publications) - len(batch))
         if self._early.is_over:
             self._route(batch, sender)
             return source
@@ -416,7 +417,7 @@ class Traffic:
             return []
         entries = flow.take(link.room)
         self._counters.add(
-            "publications_forwarded", amount=sum(isinstance(entry.message, Publication) for entry in entries)
+            "publications_forwarded", amount=sum([isinstance(entry.message, Publication) for entry in entries])
         )
         return entries
 

@@ -67,17 +67,21 @@ class ContentMatcher:
     def match(self, batch: Sequence[Content]) -> list[list[SubscriptionKey]]:
         """Return the matching keys for each publication; one that was not decoded matches by topic alone."""
         found: list[list[SubscriptionKey]] = [[] for _ in batch]
-        asked: dict[int, tuple[_Group, list[int], list[Attributes]]] = {}
+        asked: dict[_Group, tuple[list[int], list[Attributes]]] = {}
         for index, (topic, attributes) in enumerate(batch):
             for group in self._groups_of(topic):
-                found[index] += group.by_topic_alone
-                if attributes is not None and len(group.by_content):
-                    _, places, contents = asked.setdefault(id(group), (group, [], []))
-                    places.append(index)
-                    contents.append(attributes)
-        for group, places, contents in asked.values():
-            for index, keys in zip(places, group.by_content.match_batch(contents), strict=True):
-                found[index] += cast("list[SubscriptionKey]", keys)
+                if group.by_topic_alone:
+                    found[index] += group.by_topic_alone
+                if attributes is not None:
+                    question = asked.get(group)
+                    if question is None:
+                        question = asked[group] = [], []
+                    question[0].append(index)
+                    question[1].append(attributes)
+        for group, (places, contents) in asked.items():
+            if len(group.by_content):
+                for index, keys in zip(places, group.by_content.match_batch(contents), strict=True):
+                    found[index] += cast("list[SubscriptionKey]", keys)
         return found
 
     def _groups_of(self, topic: str) -> list[_Group]:

@@ -46,9 +46,9 @@ def decode_only(names: Collection[str]) -> Callable[[Publication], Attributes]:
 
     def decode_kept(publication: Publication) -> Attributes:
         payload = publication.payload
-        if len(payload) < PARTIAL_BYTES_MIN:
-            return _members(payload)
         try:
+            if len(payload) < PARTIAL_BYTES_MIN:
+                return _everything.decode(payload)
             if not payload.isascii():
                 payload.decode()  # texts that are left out are not looked into
             values = values_of(decoder.decode(payload))

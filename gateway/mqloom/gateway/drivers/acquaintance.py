@@ -281,4 +281,4 @@ class Visit:
     def acknowledge(self, message: Received) -> None:
         """Tell the broker that it need not keep a message."""
         if message.qos:
-            self._connection.acknowledge(message.token)
+            self._connection.acknowledge([message.token])

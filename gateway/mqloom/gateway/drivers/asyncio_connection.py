@@ -125,9 +125,11 @@ class AsyncioConnection(KeptConnection):
         if problem:
             return self._drop(problem, then)
         if qos:
-            self._waiting.append(Outgoing(topic, payload, retain, content_type, user_properties, then, refused))
-            if self._window:
-                self._send_waiting()
+            outgoing = Outgoing(topic, payload, retain, content_type, user_properties, then, refused)
+            if self._waiting or len(self._pending) >= self._window:
+                self._waiting.append(outgoing)
+            else:
+                self._send_first(outgoing)
         else:
             assert session is not None
             first = packets.PUBLISH | (retain and self._limits.has_retained)
@@ -157,10 +159,13 @@ class AsyncioConnection(KeptConnection):
             problem = self._limits.problem(outgoing.topic, outgoing.payload, outgoing.user_properties)
             if problem:
                 self._drop(problem, outgoing.then)
-                continue
-            packet = self._next_packet()
-            self._pending[packet] = outgoing
-            self._send(packet, outgoing, again=False)
+            else:
+                self._send_first(outgoing)
+
+    def _send_first(self, outgoing: Outgoing) -> None:
+        packet = self._next_packet()
+        self._pending[packet] = outgoing
+        self._send(packet, outgoing, again=False)
 
     def _next_packet(self) -> int:
         self._packet = self._packet % 65_535 + 1
@@ -175,11 +180,12 @@ class AsyncioConnection(KeptConnection):
         topic = packets.topic_bytes(outgoing.topic)
         self._session.send(packets.publish(first, topic, packet, properties, outgoing.payload))
 
-    def acknowledge(self, token: Token) -> None:
-        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
-        connection, packet = token
-        if self._session is not None and connection == self._connections:
-            self._session.write(packets.puback(packet))
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Acknowledge QoS 1 messages in this order, but for those that came by an earlier connection."""
+        present = self._connections
+        pubacks = b"".join([packets.puback(packet) for connection, packet in tokens if connection == present])
+        if pubacks and self._session is not None:
+            self._session.write(pubacks)
 
     # ---- what the session tells -----------------------------------------------------------------------------------
 

@@ -24,7 +24,10 @@ class Backlog:
     """The queue of one connection. `add` may be called by another thread, everything else by the event loop's."""
 
     def __init__(
-        self, plan: ConnectionPlan, acknowledge: Callable[[Token], None], on_less: Callable[[], None] | None = None
+        self,
+        plan: ConnectionPlan,
+        acknowledge: Callable[[Sequence[Token]], None],
+        on_less: Callable[[], None] | None = None,
     ) -> None:
         self._plan = plan
         self._acknowledge = acknowledge
@@ -61,8 +64,7 @@ class Backlog:
         dropped = 0
         with self._lock:
             for message in messages:
-                is_full = len(self._messages) >= DRIVER_BACKLOG_MAX or self._bytes >= DRIVER_BACKLOG_BYTES_MAX
-                if is_full and not message.qos:
+                if not message.qos and self._is_full:
                     dropped += 1
                     continue
                 self._messages.append(message)
@@ -72,6 +74,10 @@ class Backlog:
         if dropped and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell_dropped, dropped)
         return is_first
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._messages) >= DRIVER_BACKLOG_MAX or self._bytes >= DRIVER_BACKLOG_BYTES_MAX
 
     def _tell_dropped(self, count: int) -> None:
         for _ in range(count):
@@ -94,7 +100,7 @@ class Backlog:
             count = min(len(self._messages), DRIVER_BATCH_MAX)
             batch = [self._messages.popleft() for _ in range(count)]
             self._handed += count
-            self._bytes -= sum(len(message.payload) for message in batch)
+            self._bytes -= sum([len(message.payload) for message in batch])
             self._is_scheduled = is_more = bool(self._messages)
         if batch and not self._is_closed:
             began = self._loop.time()
@@ -102,9 +108,7 @@ class Backlog:
             if self._plan.gathers:
                 self._due_at = began + min(GATHER_TIMES * (self._loop.time() - began), GATHER_S_MAX)
             if self._plan.acknowledges:
-                for message in batch:
-                    if message.qos:
-                        self._acknowledge(message.token)
+                self._acknowledge([message.token for message in batch if message.qos])
         self._call_behind()
         if self._on_less is not None:
             self._on_less()

@@ -115,10 +115,8 @@ class IntakeDriver:
 
     def acknowledge(self, receipts: Sequence[int]) -> None:
         """Acknowledge publications; those of an earlier connection are passed over."""
-        for receipt in receipts:
-            token = self._receipts.pop(receipt, None)
-            if token is not None:
-                self.connection.acknowledge(token)
+        tokens = [self._receipts.pop(receipt, None) for receipt in receipts]
+        self.connection.acknowledge([token for token in tokens if token is not None])
 
     def fence(self, number: int) -> None:
         """Publish a fence behind all acknowledgements."""
@@ -186,7 +184,10 @@ class IntakeDriver:
 
     def _is_ours(self, topic: str) -> bool:
         """Whether it is data still: the broker may remember a subscription of an earlier configuration."""
-        return any(topic_matches(topics, topic) for topics in self._data)
+        for topics in self._data:  # noqa: SIM110 - for each publication; `any` takes three times as long
+            if topic_matches(topics, topic):
+                return True
+        return False
 
 
 def _subscriptions(data: Sequence[str]) -> list[TopicSubscription]:

@@ -72,8 +72,8 @@ class KeptConnection(ABC):
         self._running: asyncio.Task[None] | None = None
 
     @abstractmethod
-    def acknowledge(self, token: Token) -> None:
-        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Acknowledge QoS 1 messages in this order, but for those that came by an earlier connection."""
 
     @abstractmethod
     def _holds_much(self) -> bool:

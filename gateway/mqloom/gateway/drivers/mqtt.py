@@ -168,8 +168,8 @@ class Connection(Protocol):
         """
         ...
 
-    def acknowledge(self, token: Token) -> None:
-        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Acknowledge QoS 1 messages in this order, but for those that came by an earlier connection."""
         ...
 
     def in_order(self, function: Callable[[], None]) -> None:

@@ -71,9 +71,10 @@ class Outward:
 
     def publish(self, effect: PublishLocally) -> None:
         """Publish something, now or when it is its turn."""
-        then = partial(self._took_over, effect.number) if effect.number else None
-        self._under_way += then is not None
-        refused = partial(self._turned_down, effect.number) if effect.number else None
+        then = refused = None
+        if effect.number:
+            then, refused = partial(self._took_over, effect.number), partial(self._turned_down, effect.number)
+            self._under_way += 1
         if not self._is_for_clients(effect):
             self._send(effect, then, refused)
             return

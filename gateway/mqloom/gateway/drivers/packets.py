@@ -261,6 +261,12 @@ class Splitter:
 
 def _size(data: bytes, position: int, end: int) -> tuple[int, int]:
     """Return the size of a packet's rest, and where that begins; -1 if its length has not come yet."""
+    if position + 2 < end:  # nearly all packets are that short: no loop for them
+        low, high = data[position + 1], data[position + 2]
+        if low < 128:
+            return low, position + 2
+        if high < 128:
+            return low & 0x7F | high << 7, position + 3
     begin, size = position + 1, 0
     for shift in (0, 7, 14, 21):
         if begin >= end:

@@ -192,11 +192,11 @@ class PahoConnection(KeptConnection):
             self._unsent.add(info.mid)
         return ""
 
-    def acknowledge(self, token: Token) -> None:
-        """Acknowledge a QoS 1 message, unless it came by an earlier connection."""
-        connection, packet = token
-        if self._client is not None and connection == self._connections:
-            self._client.ack(packet, 1)
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Acknowledge QoS 1 messages in this order, but for those that came by an earlier connection."""
+        for connection, packet in tokens:
+            if self._client is not None and connection == self._connections:
+                self._client.ack(packet, 1)
 
     def resubscribe(self, subscriptions: Sequence[TopicSubscription]) -> None:
         """Subscribe to these from now on, and to nothing else, without a break."""

@@ -119,10 +119,9 @@ class ParkDriver:
 
     def acknowledge(self, receipts: Sequence[int]) -> None:
         """Tell the broker that it need not keep these any longer."""
-        for receipt in receipts:
-            token = self._tokens.pop(receipt, None)
-            if token is not None and self._connection is not None:
-                self._connection.acknowledge(token)
+        tokens = [self._tokens.pop(receipt, None) for receipt in receipts]
+        if self._connection is not None:
+            self._connection.acknowledge([token for token in tokens if token is not None])
 
     async def discard(self) -> None:
         """End, and let the broker forget the session with all that is in it: a clean one takes its place.
@@ -186,7 +185,7 @@ class ParkDriver:
         for message in batch:
             if message.topic != self._topic:  # some brokers replay retained messages that nobody asked for
                 if message.qos and self._connection is not None:
-                    self._connection.acknowledge(message.token)
+                    self._connection.acknowledge([message.token])
                 continue
             receipt = next(self._numbers)
             self._tokens[receipt] = message.token
