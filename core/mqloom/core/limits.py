@@ -209,7 +209,7 @@ SILENCE_S: Final = 15.0
 ACK_DELAY_S: Final = 0.2
 """How long the acknowledgement that a frame has come waits for the one that it is taken care of, to go together."""
 
-ACK_EVERY_S: Final = 0.005
+ACK_EVERY_S: Final = 0.010
 """The least time between two acknowledgements to one neighbour, in the long run: what is taken care of meanwhile goes
 together."""
 
@@ -235,7 +235,7 @@ GATHER_TIMES: Final = 5
 GATHER_S_MAX: Final = 0.0025
 """How long after the beginning of the last one it waits at most."""
 
-PUBLISHED_EVERY_S: Final = 0.006
+PUBLISHED_EVERY_S: Final = 0.011
 """The least time between two looks at what our broker has acknowledged. More than ACK_EVERY_S: nothing waits twice."""
 
 PUBLISHED_AT_ONCE: Final = 16
