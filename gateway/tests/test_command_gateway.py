@@ -1,14 +1,16 @@
 """`mqloom gateway` as a process: that it starts, says what is wrong, and ends when told."""
 
 import argparse
+import asyncio
+import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
 import pytest
 
 from mqloom.core.errors import ConfigurationError
-from mqloom.gateway.command_gateway import configure, configure_logging, run
+from mqloom.gateway.command_gateway import COLLECT_EVERY, configure, configure_logging, run
 
 
 def parse(*words: str) -> argparse.Namespace:
@@ -18,10 +20,12 @@ def parse(*words: str) -> argparse.Namespace:
 
 
 @pytest.fixture(autouse=True)
-def _keep_logging() -> Iterator[None]:
+def _keep_process() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, threshold = root.handlers[:], root.level, gc.get_threshold()
     yield
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.getLogger("mqloom").setLevel(logging.NOTSET)
@@ -52,3 +56,15 @@ def test_every_line_of_the_log_has_the_gateways_id(capsys: pytest.CaptureFixture
 def test_without_a_configuration_it_is_the_one_that_init_writes() -> None:
     assert parse("--name", "A").configuration == Path("federation.toml")
     assert parse("--name", "A", "--configuration", "x.toml").configuration == Path("x.toml")
+
+
+def test_while_it_runs_cycles_are_looked_for_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def gateway(main: Coroutine[None, None, None]) -> None:
+        main.close()
+        seen.append((gc.get_threshold(), gc.get_freeze_count() > 0, gc.isenabled()))
+
+    monkeypatch.setattr(asyncio, "run", gateway)
+    run(parse("-c", str(tmp_path / "none.toml"), "--name", "A"))
+    assert seen == [(COLLECT_EVERY, True, True)]
