@@ -34,10 +34,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal ends it; SIGHUP has it read its configuration again."""
     configure_logging(verbose=arguments.verbose)
-    gc.set_threshold(*COLLECT_EVERY)
-    gc.freeze()  # modules stay
+    collect_seldom()
     asyncio.run(_run(arguments.configuration, GatewayId(arguments.name)))
     return 0
+
+
+def collect_seldom() -> None:
+    """Have this process look for cycles seldom, and not in what is loaded by now: it stays."""
+    gc.set_threshold(*COLLECT_EVERY)
+    gc.freeze()
 
 
 async def _run(path: Path, gateway: GatewayId) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from mqloom.core.ids import GatewayId
 from mqloom.gateway.assembly import Assembly
-from mqloom.gateway.command_gateway import configure_logging
+from mqloom.gateway.command_gateway import collect_seldom, configure_logging
 from mqloom.gateway.configuration_checks import load_federation
 from mqloom.gateway.drivers.gateway import GatewayDriver
 
@@ -69,4 +69,5 @@ async def _run(configuration: Path, gateway: GatewayId, file: Path) -> None:
 
 if __name__ == "__main__":
     configure_logging(verbose=False)
+    collect_seldom()
     asyncio.run(_run(Path(sys.argv[1]), GatewayId(sys.argv[2]), Path(sys.argv[3])))
