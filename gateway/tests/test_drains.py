@@ -1,17 +1,13 @@
 """Draining a broker, and bringing back whom it had: the gateway's side."""
 
-from dataclasses import replace
-
 import pytest
 
-from mqloom.core.effects import PublishLocally
 from mqloom.core.events import DrainRead, RecordReceived, RecordsRead, Started
 from mqloom.core.ids import ClientId
 from mqloom.core.limits import (
     DRAIN_REST_S,
     MIGRATION_GRACE_S,
     MIGRATION_S,
-    MIGRATION_SILENCE_S,
     MIGRATION_WORD_S,
 )
 from mqloom.core.migration_records import (
@@ -21,23 +17,17 @@ from mqloom.core.migration_records import (
     decode_mark,
     encode_mark,
 )
-from mqloom.core.orders import (
-    decode_order_answer,
-    is_order,
-    read_order,
-)
 from mqloom.core.records import encode_record
-from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.migrations import ORDERS_BATCH
 from mqloom.gateway.node import Node
 from mqloom.gateway.rosters import OrderParts
 from mqloom.lab.gate import ANN, BOB, wakings
-from mqloom.lab.order_desk import (
+from mqloom.lab.ordering_gate import (
     EAST,
     HERE,
     NORTH,
     ORDERS,
-    Desk,
+    OrderingGate,
     counted,
     marks,
     orders,
@@ -47,21 +37,18 @@ from mqloom.lab.order_desk import (
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(parts())
+def desk() -> OrderingGate:
+    return OrderingGate(parts())
 
 
-# ---- drains --------------------------------------------------------------------------------------------------------
-
-
-def crowd(desk: Desk, count: int) -> list[ClientId]:
+def crowd(desk: OrderingGate, count: int) -> list[ClientId]:
     clients = [ClientId(f"c{number}") for number in range(count)]
     for client in clients:
         desk.write(client)
     return clients
 
 
-def test_a_drain_sends_all_away_in_turn_within_its_bounds_and_keeps_a_mark(desk: Desk) -> None:
+def test_a_drain_sends_all_away_in_turn_within_its_bounds_and_keeps_a_mark(desk: OrderingGate) -> None:
     clients = crowd(desk, 5)
     effects = desk.ask("drain", to=(EAST, NORTH), at_once=2)
     assert [decode_mark(mark) for mark in marks(effects)] == [DrainMark(to=(EAST, NORTH), bounds=Bounds(at_once=2))]
@@ -80,14 +67,14 @@ def test_a_drain_sends_all_away_in_turn_within_its_bounds_and_keeps_a_mark(desk:
     assert counted(desk) == {"migrations_made": len(clients), "migrations_ordered": len(clients)}
 
 
-def test_whoever_comes_while_it_is_drained_is_ordered_at_once_but_not_whoever_arrives(desk: Desk) -> None:
+def test_whoever_comes_while_it_is_drained_is_ordered_at_once_but_not_whoever_arrives(desk: OrderingGate) -> None:
     assert told(desk.ask("drain"))[-1].answer == "done"
     assert list(orders(desk.write(ANN))) == [ANN]
     assert orders(desk.write(BOB, moved_from=NORTH)) == {}
     assert list(orders(desk.write(BOB))) == [BOB]
 
 
-def test_many_orders_are_not_signed_in_one_go(desk: Desk) -> None:
+def test_many_orders_are_not_signed_in_one_go(desk: OrderingGate) -> None:
     crowd(desk, ORDERS_BATCH + 10)
     first = desk.ask("drain", at_once=1_000)
     assert len(orders(first)) == ORDERS_BATCH
@@ -95,7 +82,7 @@ def test_many_orders_are_not_signed_in_one_go(desk: Desk) -> None:
     assert len(orders(desk.wait(0.0))) == 10
 
 
-def test_one_that_stays_is_tried_again_after_a_rest_by_another_order(desk: Desk) -> None:
+def test_one_that_stays_is_tried_again_after_a_rest_by_another_order(desk: OrderingGate) -> None:
     desk.write(ANN)
     first = orders(desk.ask("drain", to=(EAST, NORTH)))[ANN]
     desk.now = 1.0
@@ -108,7 +95,7 @@ def test_one_that_stays_is_tried_again_after_a_rest_by_another_order(desk: Desk)
     assert second.session != first.session
 
 
-def test_one_that_is_gone_is_not_tried_again_by_a_drain(desk: Desk) -> None:
+def test_one_that_is_gone_is_not_tried_again_by_a_drain(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.ask("drain")
     desk.now = 1.0
@@ -117,7 +104,7 @@ def test_one_that_is_gone_is_not_tried_again_by_a_drain(desk: Desk) -> None:
     assert orders(desk.wait(DRAIN_REST_S)) == {}
 
 
-def test_one_that_says_nothing_to_an_operator_is_drained_after_all(desk: Desk) -> None:
+def test_one_that_says_nothing_to_an_operator_is_drained_after_all(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.ask("migrate", ANN, to=(NORTH,))
     assert orders(desk.ask("drain")) == {}  # it is on its way for somebody else
@@ -127,7 +114,7 @@ def test_one_that_says_nothing_to_an_operator_is_drained_after_all(desk: Desk) -
     assert told(effects)[-1].answer == "migrating"
 
 
-def test_one_that_is_moved_for_an_operator_is_drained_by_that(desk: Desk) -> None:
+def test_one_that_is_moved_for_an_operator_is_drained_by_that(desk: OrderingGate) -> None:
     desk.write(ANN)
     (order,) = orders(desk.ask("migrate", ANN, to=(NORTH,))).values()
     waiting = told(desk.ask("drain"))[-1]
@@ -138,7 +125,7 @@ def test_one_that_is_moved_for_an_operator_is_drained_by_that(desk: Desk) -> Non
     assert orders(desk.wait(DRAIN_REST_S)) == {}
 
 
-def test_an_undrained_broker_orders_nobody_else(desk: Desk) -> None:
+def test_an_undrained_broker_orders_nobody_else(desk: OrderingGate) -> None:
     clients = crowd(desk, 3)
     (order,) = orders(desk.ask("drain", at_once=1)).values()
     effects = desk.ask("undrain", to=())
@@ -153,14 +140,14 @@ def test_an_undrained_broker_orders_nobody_else(desk: Desk) -> None:
 
 @pytest.mark.parametrize("given", [ORDERS, None])
 def test_a_mark_that_is_not_obeyed_is_removed_all_the_same(given: OrderParts | None) -> None:
-    desk = Desk(parts(given))
+    desk = OrderingGate(parts(given))
     desk.handle(DrainRead(data=b"{"))
     effects = desk.ask("undrain", to=())
     assert marks(effects) == [b""]
     assert told(effects) == [MigrationAnswer(answer="done", number=7)]
 
 
-def test_a_drain_that_is_ordered_again_goes_on_with_other_bounds(desk: Desk) -> None:
+def test_a_drain_that_is_ordered_again_goes_on_with_other_bounds(desk: OrderingGate) -> None:
     crowd(desk, 3)
     desk.ask("drain", at_once=1)
     effects = desk.ask("drain", to=(NORTH,), at_once=50)
@@ -178,7 +165,7 @@ def test_after_a_restart_a_drain_goes_on_by_its_mark() -> None:
     node.check()
 
 
-def test_what_comes_on_the_topic_of_the_mark_later_is_not_obeyed(desk: Desk) -> None:
+def test_what_comes_on_the_topic_of_the_mark_later_is_not_obeyed(desk: OrderingGate) -> None:
     desk.handle(DrainRead(data=encode_mark(DrainMark(to=(EAST,), bounds=Bounds()))))
     assert not desk.node._migrations.is_draining
 
@@ -189,7 +176,7 @@ def test_a_mark_that_cannot_be_read_is_counted() -> None:
     assert node.counters.reasons("migrations_refused") == {"mark": 1}
 
 
-def test_those_that_came_from_a_broker_are_sent_back_there_and_no_others(desk: Desk) -> None:
+def test_those_that_came_from_a_broker_are_sent_back_there_and_no_others(desk: OrderingGate) -> None:
     desk.write(ANN, moved_from=NORTH)
     desk.write(ANN)
     desk.write(BOB)
@@ -197,25 +184,10 @@ def test_those_that_came_from_a_broker_are_sent_back_there_and_no_others(desk: D
     assert {client: order.to for client, order in orders(effects).items()} == {ANN: NORTH}
 
 
-def test_one_that_was_moved_on_since_is_brought_back_too_and_by_a_gateway_that_was_started_again(desk: Desk) -> None:
+def test_one_that_was_moved_on_since_is_brought_back_too_even_by_a_gateway_started_again(
+    desk: OrderingGate,
+) -> None:
     desk.write(ANN, visited=(NORTH, EAST))
     desk.write(BOB, visited=(EAST,))
     effects = desk.ask("return", to=(NORTH,))
     assert {client: order.to for client, order in orders(effects).items()} == {ANN: NORTH}
-
-
-def test_an_operator_is_told_now_and_then_that_somebody_is_at_work(desk: Desk) -> None:
-    desk.write(ANN)
-    desk.ask("migrate", ANN)
-    assert told(desk.wait(MIGRATION_SILENCE_S - 0.1)) == []
-    assert told(desk.wait(0.1))[-1].answer == "migrating"
-
-
-def test_orders_go_on_with_other_keys_when_the_configuration_is_read_again(desk: Desk) -> None:
-    desk.write(ANN)
-    other = OrderKey(b"o" * 32)
-    desk.node._migrations.change(replace(ORDERS, keys=OrderKeys(other)))
-    effects = desk.ask("migrate", ANN)
-    (payload,) = (each.payload for each in effects if isinstance(each, PublishLocally) and is_order(each.payload))
-    assert read_order(payload, [other.public]).client == ANN
-    assert decode_order_answer(b'{"session":"s","answer":"moved"}').answer == "moved"

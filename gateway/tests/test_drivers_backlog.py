@@ -62,7 +62,7 @@ def batches_of(*, gathers: bool, batch_s: float = BATCH_S) -> list[tuple[float, 
             batches.append((loop.time(), [int(each.payload) for each in batch]))
             work(batch_s)
 
-        queue = Backlog(plan(take, gathers=gathers), lambda token: None)
+        queue = Backlog(plan(take, gathers=gathers), lambda tokens: None)
         await fed(queue, range(MESSAGES))
         while len(queue):
             await asyncio.sleep(GATHER_S_MAX)
@@ -101,7 +101,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> float:
 def test_what_waits_for_its_time_is_not_handed_over_meanwhile_paused(*, is_paused: bool, slow: float) -> None:
     async def run() -> int:
         loop, seen = asyncio.get_running_loop(), list[Received]()
-        waiting = Backlog(plan(seen.extend, gathers=True), lambda token: None)
+        waiting = Backlog(plan(seen.extend, gathers=True), lambda tokens: None)
         for number in range(9):
             if waiting.add([message(number)]):
                 waiting.hand_over()
@@ -127,7 +127,7 @@ def test_to_pause_and_resume_while_something_waits_for_its_time_makes_no_second_
 
     async def run() -> list[int]:
         sizes = list[int]()
-        waiting = Backlog(plan(lambda batch: sizes.append(len(batch)), gathers=True), lambda token: None)
+        waiting = Backlog(plan(lambda batch: sizes.append(len(batch)), gathers=True), lambda tokens: None)
         for number in range(9):
             if waiting.add([message(number)]):
                 waiting.hand_over()

@@ -1,5 +1,7 @@
 """Moving clients, the gateway's side: one by one, and what of it is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from mqloom.core.effects import PublishLocally
@@ -13,6 +15,7 @@ from mqloom.core.limits import (
     MIGRATION_JOBS_MAX,
     MIGRATION_PROBLEMS_MAX,
     MIGRATION_S,
+    MIGRATION_SILENCE_S,
     MIGRATION_WORD_S,
 )
 from mqloom.core.migration_records import (
@@ -21,23 +24,40 @@ from mqloom.core.migration_records import (
 from mqloom.core.orders import (
     MoveOrder,
     OrderDesk,
+    decode_order_answer,
     is_order,
+    read_order,
     sign_roster,
 )
+from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.pace import Pace
 from mqloom.lab.gate import ANN, BOB, US, logs
-from mqloom.lab.order_desk import CAROL, EAST, KEY, KEYLESS, NORTH, OPERATOR, WALL, Desk, counted, orders, parts, told
+from mqloom.lab.ordering_gate import (
+    CAROL,
+    EAST,
+    KEY,
+    KEYLESS,
+    NORTH,
+    OPERATOR,
+    ORDERS,
+    WALL,
+    OrderingGate,
+    counted,
+    orders,
+    parts,
+    told,
+)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(parts())
+def desk() -> OrderingGate:
+    return OrderingGate(parts())
 
 
 # ---- one client ----------------------------------------------------------------------------------------------------
 
 
-def test_a_client_is_ordered_and_the_operator_told_until_it_has_moved(desk: Desk) -> None:
+def test_a_client_is_ordered_and_the_operator_told_until_it_has_moved(desk: OrderingGate) -> None:
     desk.write(ANN)
     effects = desk.ask("migrate", ANN)
     assert orders(effects) == {
@@ -67,7 +87,7 @@ def test_a_client_is_ordered_and_the_operator_told_until_it_has_moved(desk: Desk
     assert told(desk.wait(100.0)) == []
 
 
-def test_the_order_is_one_that_the_client_obeys(desk: Desk) -> None:
+def test_the_order_is_one_that_the_client_obeys(desk: OrderingGate) -> None:
     desk.write(ANN)
     effects = desk.ask("migrate", ANN)
     desk_of_ann = OrderDesk(client=ANN, incarnation="first", keys=[KEY.public])
@@ -81,7 +101,7 @@ def test_the_order_is_one_that_the_client_obeys(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("last", ["answer", "record"])
-def test_a_move_is_over_by_the_answer_or_by_the_record_whichever_comes(desk: Desk, last: str) -> None:
+def test_a_move_is_over_by_the_answer_or_by_the_record_whichever_comes(desk: OrderingGate, last: str) -> None:
     desk.write(ANN)
     order = orders(desk.ask("migrate", ANN))[ANN]
     desk.now = 1.0
@@ -91,7 +111,7 @@ def test_a_move_is_over_by_the_answer_or_by_the_record_whichever_comes(desk: Des
     assert counted(desk)["migrations_made"] == 1
 
 
-def test_one_that_stays_says_why(desk: Desk) -> None:
+def test_one_that_stays_says_why(desk: OrderingGate) -> None:
     desk.write(ANN)
     order = orders(desk.ask("migrate", ANN))[ANN]
     desk.now = 1.0
@@ -103,7 +123,7 @@ def test_one_that_stays_says_why(desk: Desk) -> None:
     assert any("client 'ann' stays: east does not answer" in line for line in logs(effects))
 
 
-def test_one_that_says_nothing_is_given_up_when_its_time_is_over_and_may_move_all_the_same(desk: Desk) -> None:
+def test_one_that_says_nothing_is_given_up_when_its_time_is_over_and_may_move_all_the_same(desk: OrderingGate) -> None:
     desk.write(ANN)
     order = orders(desk.ask("migrate", ANN, deadline_s=5.0))[ANN]
     assert order.expires_at == WALL + 5.0
@@ -115,7 +135,7 @@ def test_one_that_says_nothing_is_given_up_when_its_time_is_over_and_may_move_al
     assert counted(desk) == {"migrations_ordered": 1, "migrations_stayed.silent": 1}
 
 
-def test_one_that_was_started_again_before_it_obeyed_is_not_waited_for(desk: Desk) -> None:
+def test_one_that_was_started_again_before_it_obeyed_is_not_waited_for(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.ask("migrate", ANN)
     desk.write(ANN, incarnation="second")
@@ -123,7 +143,7 @@ def test_one_that_was_started_again_before_it_obeyed_is_not_waited_for(desk: Des
     assert orders(desk.ask("migrate", ANN))[ANN].incarnation == "second"
 
 
-def test_one_that_was_started_again_on_its_way_stays_and_is_not_waited_for(desk: Desk) -> None:
+def test_one_that_was_started_again_on_its_way_stays_and_is_not_waited_for(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.ask("migrate", ANN)
     desk.write(ANN, moving_to=EAST)
@@ -134,7 +154,7 @@ def test_one_that_was_started_again_on_its_way_stays_and_is_not_waited_for(desk:
     assert "started again" in answer.problems["ann"]
 
 
-def test_one_that_was_started_again_when_it_was_served_there_goes_on(desk: Desk) -> None:
+def test_one_that_was_started_again_when_it_was_served_there_goes_on(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.ask("migrate", ANN)
     desk.write(ANN, moving_to=EAST)
@@ -144,7 +164,7 @@ def test_one_that_was_started_again_when_it_was_served_there_goes_on(desk: Desk)
     assert counted(desk) == {"migrations_ordered": 1, "migrations_made": 1}
 
 
-def test_one_that_is_gone_is_not_waited_for(desk: Desk) -> None:
+def test_one_that_is_gone_is_not_waited_for(desk: OrderingGate) -> None:
     desk.write(ANN, lease_s=3.0)
     desk.ask("migrate", ANN)
     answer = told(desk.wait(3.0))[-1]
@@ -153,7 +173,7 @@ def test_one_that_is_gone_is_not_waited_for(desk: Desk) -> None:
     assert counted(desk)["migrations_stayed.gone"] == 1
 
 
-def test_one_on_its_way_already_is_not_ordered_again(desk: Desk) -> None:
+def test_one_on_its_way_already_is_not_ordered_again(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.write(BOB, moved_from=NORTH)
     desk.ask("migrate", ANN)
@@ -164,7 +184,7 @@ def test_one_on_its_way_already_is_not_ordered_again(desk: Desk) -> None:
     assert all(problem.startswith("it is being moved already: wait") for problem in problems.values())
 
 
-def test_clients_that_are_not_here_or_cannot_be_moved_are_named(desk: Desk) -> None:
+def test_clients_that_are_not_here_or_cannot_be_moved_are_named(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.write(BOB, KEYLESS)
     desk.write(CAROL, KEYLESS, format="plain")
@@ -179,14 +199,14 @@ def test_clients_that_are_not_here_or_cannot_be_moved_are_named(desk: Desk) -> N
     assert last.immovable == answer.immovable
 
 
-def test_one_that_wants_nothing_any_more_is_not_here(desk: Desk) -> None:
+def test_one_that_wants_nothing_any_more_is_not_here(desk: OrderingGate) -> None:
     desk.write(BOB, KEYLESS)
     desk.write(BOB, KEYLESS, subscriptions={})
     answer = told(desk.ask("migrate", BOB))[-1]
     assert (answer.unknown, answer.immovable, answer.fixed) == (("bob",), {}, 0)
 
 
-def test_a_drain_names_the_first_that_it_leaves_behind_of_each_kind(desk: Desk) -> None:
+def test_a_drain_names_the_first_that_it_leaves_behind_of_each_kind(desk: OrderingGate) -> None:
     for number in range(MIGRATION_PROBLEMS_MAX + 5):
         desk.write(ClientId(f"keyless{number:02}"), KEYLESS)
     desk.write(CAROL, KEYLESS, format="plain")
@@ -197,11 +217,28 @@ def test_a_drain_names_the_first_that_it_leaves_behind_of_each_kind(desk: Desk) 
     assert answer.immovable == {**named, "carol": "plain"}
 
 
-def test_a_client_that_is_at_the_target_stays(desk: Desk) -> None:
+def test_a_client_that_is_at_the_target_stays(desk: OrderingGate) -> None:
     desk.write(ANN)
     effects = desk.ask("migrate", ANN, to=(US,))
     assert orders(effects) == {}
     assert told(effects)[-1].problems == {"ann": "it is at US already"}
+
+
+def test_an_operator_is_told_now_and_then_that_somebody_is_at_work(desk: OrderingGate) -> None:
+    desk.write(ANN)
+    desk.ask("migrate", ANN)
+    assert told(desk.wait(MIGRATION_SILENCE_S - 0.1)) == []
+    assert told(desk.wait(0.1))[-1].answer == "migrating"
+
+
+def test_orders_go_on_with_other_keys_when_the_configuration_is_read_again(desk: OrderingGate) -> None:
+    desk.write(ANN)
+    other = OrderKey(b"o" * 32)
+    desk.node._migrations.change(replace(ORDERS, keys=OrderKeys(other)))
+    effects = desk.ask("migrate", ANN)
+    (payload,) = (each.payload for each in effects if isinstance(each, PublishLocally) and is_order(each.payload))
+    assert read_order(payload, [other.public]).client == ANN
+    assert decode_order_answer(b'{"session":"s","answer":"moved"}').answer == "moved"
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------
@@ -216,7 +253,7 @@ def test_a_client_that_is_at_the_target_stays(desk: Desk) -> None:
     ],
 )
 def test_a_request_that_cannot_be_is_refused_in_words(
-    desk: Desk, action: str, to: tuple[GatewayId, ...], problem: str
+    desk: OrderingGate, action: str, to: tuple[GatewayId, ...], problem: str
 ) -> None:
     desk.write(ANN)
     effects = desk.ask(action, ANN, to=to)
@@ -228,7 +265,7 @@ def test_a_request_that_cannot_be_is_refused_in_words(
 
 
 def test_without_an_order_key_nobody_is_moved() -> None:
-    desk = Desk(parts(None))
+    desk = OrderingGate(parts(None))
     desk.write(ANN)
     effects = desk.ask("migrate", ANN)
     assert "no order key" in told(effects)[0].problem
@@ -236,7 +273,7 @@ def test_without_an_order_key_nobody_is_moved() -> None:
 
 
 def test_a_request_that_cannot_be_read_is_answered_at_the_pace_of_refusals() -> None:
-    desk = Desk(parts(pace=Pace()))
+    desk = OrderingGate(parts(pace=Pace()))
     answers = 0
     for _ in range(ANSWERS_BURST + 50):
         effects = desk.handle(Ordered(client=OPERATOR, data=b'{"number": 7, "action": "fly"}'))
@@ -247,7 +284,7 @@ def test_a_request_that_cannot_be_read_is_answered_at_the_pace_of_refusals() -> 
     assert told(desk.handle(Ordered(client=long, data=b'{"action": "drain"}')), long) == []
 
 
-def test_answers_that_are_nobodys_count_for_nothing(desk: Desk) -> None:
+def test_answers_that_are_nobodys_count_for_nothing(desk: OrderingGate) -> None:
     desk.write(ANN)
     desk.write(BOB)
     order = orders(desk.ask("migrate", ANN))[ANN]
@@ -257,7 +294,7 @@ def test_answers_that_are_nobodys_count_for_nothing(desk: Desk) -> None:
     assert desk.node._migrations.under_way == 1
 
 
-def test_more_requests_than_are_worked_on_are_refused_until_one_is_done(desk: Desk) -> None:
+def test_more_requests_than_are_worked_on_are_refused_until_one_is_done(desk: OrderingGate) -> None:
     clients = [ClientId(f"c{number}") for number in range(MIGRATION_JOBS_MAX + 1)]
     for client in clients:
         desk.write(client)

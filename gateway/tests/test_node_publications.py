@@ -1,6 +1,7 @@
 """The whole node: where publications go, and what a bad codec or matcher costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from mqloom.core.events import (
     PublishesReceived,
     Woke,
 )
-from mqloom.core.ids import SubscriptionKey
+from mqloom.core.ids import GatewayId, SubscriptionKey
 from mqloom.core.limits import (
     HOPS_MAX,
     LINK_GRACE_S,
@@ -51,6 +52,7 @@ from mqloom.lab.gate import (
 )
 from mqloom.plugins import json_codec
 from mqloom.plugins.scan_matcher import ScanMatcher
+from mqloom.plugins.tree_overlay import TreeOverlay
 
 
 def test_a_publication_goes_to_local_subscribers_and_to_neighbours_that_want_it() -> None:
@@ -287,6 +289,35 @@ def test_a_matcher_that_answers_nonsense_is_a_plugin_that_failed(answer: object)
     gate = Gate(parts_of(matcher=Lazy(answer)))
     gate.publish(b"{}")
     assert gate.node.counters.total("publications_dead") == 1
+
+
+class Thrifty(ScanMatcher):
+    """A matcher that has one list for all its answers."""
+
+    def match(self, batch: Sequence[Content]) -> Iterator[list[SubscriptionKey]]:  # type: ignore[override]
+        answer: list[SubscriptionKey] = []
+        for found in super().match(batch):
+            answer[:] = found
+            yield answer
+
+
+def test_a_matcher_may_use_its_answers_again() -> None:
+    gate = Gate(parts_of(matcher=Thrifty()))
+    gate.record(ANN, {"one": ("a/#", "x > 1")})
+    assert payloads(gate.publish(b'{"x": 2}', b'{"x": 1}')) == [b'{"x": 2}']
+
+
+class Generous(TreeOverlay):
+    """An overlay that answers one by one."""
+
+    def route(self, anchors: Collection[GatewayId], source: GatewayId | None) -> Sequence[GatewayId]:
+        return iter(super().route(anchors, source))  # type: ignore[return-value]
+
+
+def test_an_overlay_may_answer_one_by_one() -> None:
+    gate = Gate(replace(parts_of(A), overlay=Generous(US, [A]))).up(A)
+    gate.hear(A, Announce(key(A, 1), "a/#", ""))
+    assert len(sent(gate.publish(b"{}"), A)) == 1
 
 
 class Forgetful:

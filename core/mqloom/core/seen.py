@@ -83,7 +83,7 @@ class Seen:
         self._window = window
         self._origins_max = origins_max
         self._origins: dict[GatewayId, _Origin] = {}
-        self._latest: tuple[GatewayId, _Origin] | None = None
+        self._latest: tuple[GatewayId, _Origin] | None = None  # the last of them, mostly asked for again
         self.holds_floors = False
         """Whether low-water marks do not count: what one of several ways says is done may still come by another."""
 

@@ -50,7 +50,7 @@ class Arrivals:
             self._tell_all = True
             return False
         self.came += 1
-        self.places += sum([isinstance(message, Publication) and message.qos > 0 for message in frame.messages])
+        self.places += len([each for each in frame.messages if isinstance(each, Publication) and each.qos])
         if self._tell_at is None:
             self._tell_at = now + ACK_DELAY_S
         return True

@@ -35,8 +35,7 @@ class GuardedMatcher:
         return self._journal.guard("matcher", self._ask, contents)
 
     def _ask(self, contents: Sequence[Content]) -> list[list[SubscriptionKey]]:
-        answer = self._matcher.match(contents)
-        found = [keys if isinstance(keys, list) else list(keys) for keys in answer]
+        found = [list(keys) for keys in self._matcher.match(contents)]  # ours: a matcher may use its own again
         if len(found) != len(contents):
             raise ValueError(f"it answered for {len(found)} publications instead of {len(contents)}")
         if all(key in self._routes for keys in found for key in keys):

@@ -85,7 +85,7 @@ class Intake:
     def take(self, incoming: Sequence[Incoming]) -> list[Publication]:
         """Return the publications that are new here."""
         publications = []
-        low_water = self.low_water  # nothing here raises it
+        low_water = self.low_water  # of what is kept: none of that is done with here
         for each in incoming:
             if each.receipt:
                 self._receipts.came(each.receipt)
@@ -216,7 +216,7 @@ class Intake:
             self._gateway,
             self._epoch,
             sequence,
-            low_water if is_kept else self._marks.low_water,
+            low_water if is_kept else self._marks.low_water,  # which may be behind itself
             0,
             incoming.topic,
             incoming.payload,

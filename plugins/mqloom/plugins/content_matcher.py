@@ -20,11 +20,12 @@ come."""
 class _Group:
     """The subscriptions with one topic filter: those on the content, and those on the topic alone."""
 
-    __slots__ = ("by_content", "by_topic_alone")
+    __slots__ = ("asks_content", "by_content", "by_topic_alone")
 
     def __init__(self) -> None:
         self.by_topic_alone: dict[SubscriptionKey, None] = {}
         self.by_content = Engine()
+        self.asks_content = False
 
 
 class ContentMatcher:
@@ -49,6 +50,7 @@ class ContentMatcher:
             group.by_topic_alone[key] = None
         else:
             group.by_content.add(key, subscription.where)
+            group.asks_content = True
         self._topics[key] = topics
 
     def remove(self, key: SubscriptionKey) -> None:
@@ -59,7 +61,8 @@ class ContentMatcher:
             del group.by_topic_alone[key]
         else:
             group.by_content.remove(key)
-        if not group.by_topic_alone and not len(group.by_content):
+            group.asks_content = len(group.by_content) > 0
+        if not group.by_topic_alone and not group.asks_content:
             del self._groups[topics]
             self._tree.remove(topics)
             self._remembered.clear()
@@ -72,16 +75,15 @@ class ContentMatcher:
             for group in self._groups_of(topic):
                 if group.by_topic_alone:
                     found[index] += group.by_topic_alone
-                if attributes is not None:
+                if attributes is not None and group.asks_content:
                     question = asked.get(group)
                     if question is None:
                         question = asked[group] = [], []
                     question[0].append(index)
                     question[1].append(attributes)
         for group, (places, contents) in asked.items():
-            if len(group.by_content):
-                for index, keys in zip(places, group.by_content.match_batch(contents), strict=True):
-                    found[index] += cast("list[SubscriptionKey]", keys)
+            for index, keys in zip(places, group.by_content.match_batch(contents), strict=True):
+                found[index] += cast("list[SubscriptionKey]", keys)
         return found
 
     def _groups_of(self, topic: str) -> list[_Group]:

@@ -100,7 +100,7 @@ class Backlog:
             count = min(len(self._messages), DRIVER_BATCH_MAX)
             batch = [self._messages.popleft() for _ in range(count)]
             self._handed += count
-            self._bytes -= sum([len(message.payload) for message in batch])
+            self._bytes -= sum(len(message.payload) for message in batch)
             self._is_scheduled = is_more = bool(self._messages)
         if batch and not self._is_closed:
             began = self._loop.time()

@@ -39,7 +39,7 @@ def parts(orders: OrderParts | None = ORDERS, *, pace: Pace | None = None) -> No
     return replace(parts_of(), orders=orders, pace=pace)
 
 
-class Desk(Gate):
+class OrderingGate(Gate):
     """A node that orders clients."""
 
     def write(self, client: ClientId, record: Record | None = HERE, **fields: object) -> list[Effect]:
@@ -94,6 +94,6 @@ def marks(effects: list[Effect]) -> list[bytes]:
     return [each.payload for each in effects if isinstance(each, PublishLocally) and each.topic == layout.drain(US)]
 
 
-def counted(desk: Desk) -> dict[str, int]:
+def counted(desk: OrderingGate) -> dict[str, int]:
     """Return what is counted of moves."""
     return {name: count for name, count in desk.node.counters.snapshot().items() if name.startswith("migrations")}
