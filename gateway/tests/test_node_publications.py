@@ -294,10 +294,13 @@ def test_a_matcher_that_answers_nonsense_is_a_plugin_that_failed(answer: object)
 class Thrifty(ScanMatcher):
     """A matcher that has one list for all its answers."""
 
-    def match(self, batch: Sequence[Content]) -> Iterator[list[SubscriptionKey]]:  # type: ignore[override]
+    def match(self, batch: Sequence[Content]) -> list[list[SubscriptionKey]]:
+        return self._one_by_one(super().match(batch))  # type: ignore[return-value]
+
+    @staticmethod
+    def _one_by_one(answers: Sequence[list[SubscriptionKey]]) -> Iterator[list[SubscriptionKey]]:
         answer: list[SubscriptionKey] = []
-        for found in super().match(batch):
-            answer[:] = found
+        for answer[:] in answers:
             yield answer
 
 
