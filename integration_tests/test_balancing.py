@@ -4,6 +4,7 @@ What the paper has measured on its cluster (6.3.6) is the bound of how wrong pre
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -29,6 +30,8 @@ UNSTEADY_MAX: Final = 0.05
 FIGURES_MIN: Final = 4
 """Of so few predictions the mean still tells something: two sessions at both sides. Of who was in its next session
 before it had settled, nobody knows what came."""
+RUNS_MAX: Final = 2
+"""Some runs are balanced after two sessions already: then those of another one count, too."""
 DELAY_S_MAX: Final = 20.0
 """No delivery takes longer, from the first overload to the end: a broker that is never relieved passes any bound."""
 CALM_S_MAX: Final = 1.0
@@ -42,18 +45,24 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="there is no mosquitto
 def test_three_hundred_clients_that_join_the_weakest_are_spread_and_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = Plan(clients=300, rate=16.0, joins_s=8.0, seconds_max=220.0, still_s=15.0)
-    outcome = overload(tmp_path, plan)
-    check(outcome)
-    assert max(seen.figures()[WEAKEST].output_ratio for seen in outcome.seen if WEAKEST in seen.figures()) > 0.95
+    plan = Plan(clients=300, rate=16.0, joins_s=8.0, seconds_max=150.0, still_s=15.0)
+    outcomes: list[Outcome] = []
+    while len(outcomes) < RUNS_MAX and any(len(errors_of(outcomes, metric)) < FIGURES_MIN for metric in METRICS):
+        folder = tmp_path / f"run-{len(outcomes)}"
+        folder.mkdir()
+        outcome = overload(folder, plan)
+        check(outcome)
+        assert max(seen.figures()[WEAKEST].output_ratio for seen in outcome.seen if WEAKEST in seen.figures()) > 0.95
+        outcomes.append(outcome)
+    sessions, fluctuation = sum(len(each.sessions) for each in outcomes), max(each.fluctuation for each in outcomes)
     for metric in METRICS:
-        errors = outcome.errors(metric)
+        errors = errors_of(outcomes, metric)
         assert len(errors) >= FIGURES_MIN, f"hardly anybody knows how wrong predictions of {metric} were: {errors}"
-        allowed = allowed_error(metric, outcome.fluctuation)
-        told = f"{metric}: mean error {fmean(errors):.1%} of {len(errors)} in {len(outcome.sessions)} sessions"
+        allowed = allowed_error(metric, fluctuation)
+        told = f"{metric}: mean error {fmean(errors):.1%} of {len(errors)} in {sessions} sessions"
         told = f"{told}, at most {ERRORS_MAX[metric]:.0%}, and {allowed:.0%} allowed"
         with capsys.disabled():
-            sys.stdout.write(f"\n{told} (the machine fluctuates by {outcome.fluctuation:.0%})")
+            sys.stdout.write(f"\n{told} (the machine fluctuates by {fluctuation:.0%})")
         assert fmean(errors) <= allowed, f"{told}: {errors}"
 
 
@@ -66,6 +75,11 @@ def test_no_machine_is_so_unsteady_that_any_error_is_allowed() -> None:
 @pytest.mark.timeout(200)
 def test_clients_that_join_the_weakest_are_spread_and_nothing_is_lost(tmp_path: Path) -> None:
     check(overload(tmp_path, Plan(clients=60, rate=16.0, joins_s=4.0, seconds_max=150.0, still_s=6.0)))
+
+
+def errors_of(outcomes: Sequence[Outcome], metric: Metric) -> list[float]:
+    """Return how wrong predictions of a metric were, over all runs."""
+    return [error for outcome in outcomes for error in outcome.errors(metric)]
 
 
 def allowed_error(metric: Metric, fluctuation: float) -> float:
