@@ -111,7 +111,7 @@ class GuardedOverlay:
         if self.stand_in and source is not None:
             source = self.stand_in.get(source, source)
         try:  # as `Journal.guard` does, without its calls: each publication is asked for
-            answer = tuple(self._overlay.route(wanted, source))
+            answer = list(self._overlay.route(wanted, source))
             for each in answer:
                 if each not in self._neighbours and each not in self.soft:
                     raise ValueError(f"it named {each!r:.100}, to which there is no link")
