@@ -4,36 +4,14 @@ import pytest
 
 from mqloom.core.events import DrainRead, RecordReceived, RecordsRead, Started
 from mqloom.core.ids import ClientId
-from mqloom.core.limits import (
-    DRAIN_REST_S,
-    MIGRATION_GRACE_S,
-    MIGRATION_S,
-    MIGRATION_WORD_S,
-)
-from mqloom.core.migration_records import (
-    Bounds,
-    DrainMark,
-    MigrationAnswer,
-    decode_mark,
-    encode_mark,
-)
+from mqloom.core.limits import DRAIN_REST_S, MIGRATION_GRACE_S, MIGRATION_S, MIGRATION_WORD_S
+from mqloom.core.migration_records import Bounds, DrainMark, MigrationAnswer, decode_mark, encode_mark
 from mqloom.core.records import encode_record
 from mqloom.gateway.migrations import ORDERS_BATCH
 from mqloom.gateway.node import Node
 from mqloom.gateway.rosters import OrderParts
 from mqloom.lab.gate import ANN, BOB, wakings
-from mqloom.lab.ordering_gate import (
-    EAST,
-    HERE,
-    NORTH,
-    ORDERS,
-    OrderingGate,
-    counted,
-    marks,
-    orders,
-    parts,
-    told,
-)
+from mqloom.lab.ordering_gate import EAST, HERE, NORTH, ORDERS, OrderingGate, counted, marks, orders, parts, told
 
 
 @pytest.fixture

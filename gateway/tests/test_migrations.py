@@ -18,17 +18,8 @@ from mqloom.core.limits import (
     MIGRATION_SILENCE_S,
     MIGRATION_WORD_S,
 )
-from mqloom.core.migration_records import (
-    MigrationAnswer,
-)
-from mqloom.core.orders import (
-    MoveOrder,
-    OrderDesk,
-    decode_order_answer,
-    is_order,
-    read_order,
-    sign_roster,
-)
+from mqloom.core.migration_records import MigrationAnswer
+from mqloom.core.orders import MoveOrder, OrderDesk, decode_order_answer, is_order, read_order, sign_roster
 from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.pace import Pace
 from mqloom.lab.gate import ANN, BOB, US, logs

@@ -1,14 +1,14 @@
 """Moves of many clients that obey, stay, say nothing, restart or vanish as they like: every request comes to an end."""
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
 from mqloom.core.effects import Effect, PublishLocally, WakeAt
 from mqloom.core.events import OrderAnswered, Ordered, RecordReceived, RecordsRead, Started, Woke
-from mqloom.core.ids import ClientId, GatewayId
+from mqloom.core.ids import ClientId
 from mqloom.core.limits import DRAIN_TRIES_MAX, ORDER_S_MAX
 from mqloom.core.migration_records import (
     Bounds,
@@ -17,17 +17,11 @@ from mqloom.core.migration_records import (
     decode_migration_answer,
     encode_migration,
 )
-from mqloom.core.orders import MoveOrder, OrderAnswer, RosterBroker, encode_order_answer, is_order, read_order
+from mqloom.core.orders import MoveOrder, OrderAnswer, encode_order_answer, is_order, read_order
 from mqloom.core.records import Record, Wish, encode_record
-from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.node import Node
-from mqloom.gateway.rosters import OrderParts
-from mqloom.lab.gate import US, parts_of
-
-KEY = OrderKey(b"k" * 32)
-EAST, NORTH = GatewayId("east"), GatewayId("north")
-BROKERS = {each: RosterBroker(host=each) for each in (US, EAST, NORTH)}
-ORDERS = OrderParts(federation="bank", keys=OrderKeys(KEY), brokers=BROKERS, wall_at=lambda now: 1_000.0 + now)
+from mqloom.lab.gate import US
+from mqloom.lab.ordering_gate import EAST, KEY, NORTH, parts
 
 
 @dataclass(slots=True)
@@ -53,7 +47,7 @@ class Crowd:
     wake_at: float | None = None
 
     def __post_init__(self) -> None:
-        self.node = Node(replace(parts_of(), orders=ORDERS), 0.0)
+        self.node = Node(parts(), 0.0)
         self.handle(Started())
         self.handle(RecordsRead())
         for number in range(12):

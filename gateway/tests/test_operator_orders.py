@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from mqloom.core import layout
-from mqloom.core.effects import Effect, PublishLocally, ReadConfiguration
+from mqloom.core.effects import Effect, ReadConfiguration
 from mqloom.core.events import ConfigurationRead, Ordered
 from mqloom.core.ids import ClientId
 from mqloom.core.limits import ID_LENGTH_MAX, RELOADS_MAX
 from mqloom.core.reload_records import ReloadAnswer, ReloadRequest, decode_reload_answer, encode_reload
-from mqloom.lab.gate import US, Gate, alone
+from mqloom.lab.gate import Gate, alone, said_to
 
 OPERATOR = ClientId("operator")
 
@@ -20,12 +19,7 @@ def order(gate: Gate, data: bytes, operator: ClientId = OPERATOR) -> list[Effect
 
 
 def said(effects: Sequence[Effect], operator: ClientId = OPERATOR) -> list[ReloadAnswer]:
-    topic = layout.control(US, operator)
-    return [
-        decode_reload_answer(each.payload)
-        for each in effects
-        if isinstance(each, PublishLocally) and each.topic == topic
-    ]
+    return [decode_reload_answer(data) for data in said_to(effects, operator)]
 
 
 def test_who_orders_it_is_told_what_changed_when_the_configuration_was_read() -> None:

@@ -65,8 +65,7 @@ class Arrivals:
 
     def taken_care_of(self, place: int) -> None:
         """One publication is taken care of."""
-        assert self.done <= place < self.places, place
-        assert place not in self._ahead, place
+        assert self.is_open(place), place
         self._news.append(place)
         if place != self.done:
             self._ahead.add(place)

@@ -216,7 +216,7 @@ class Intake:
             self._gateway,
             self._epoch,
             sequence,
-            low_water if is_kept else self._marks.low_water,  # which may be behind itself
+            low_water if is_kept else self._marks.low_water,  # of QoS 0: done with at once
             0,
             incoming.topic,
             incoming.payload,

@@ -219,14 +219,15 @@ def publication(sequence: int = 0, payload: bytes = b'{"x": 7}', origin: Gateway
     return Publication(origin, 1, sequence, 0, hops, "a/b", payload, 1)
 
 
+def said_to(effects: Sequence[Effect], client: ClientId) -> list[bytes]:
+    """Return what was written to a client, or an operator, on its control topic."""
+    topic = layout.control(US, client)
+    return [each.payload for each in effects if isinstance(each, PublishLocally) and each.topic == topic]
+
+
 def answers(effects: Sequence[Effect], client: ClientId = ANN) -> list[Answer]:
     """Return what a client was answered."""
-    topic = layout.control(US, client)
-    return [
-        decode_answer(effect.payload)
-        for effect in effects
-        if isinstance(effect, PublishLocally) and effect.topic == topic
-    ]
+    return [decode_answer(data) for data in said_to(effects, client)]
 
 
 def delivered(effects: Sequence[Effect], client: ClientId = ANN) -> list[Delivered]:

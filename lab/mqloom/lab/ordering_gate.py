@@ -21,7 +21,7 @@ from mqloom.core.signatures import OrderKey, OrderKeys
 from mqloom.gateway.node import NodeParts
 from mqloom.gateway.pace import Pace
 from mqloom.gateway.rosters import OrderParts
-from mqloom.lab.gate import US, Gate, parts_of
+from mqloom.lab.gate import US, Gate, parts_of, said_to
 
 KEY = OrderKey(b"k" * 32)
 EAST, NORTH = GatewayId("east"), GatewayId("north")
@@ -81,12 +81,7 @@ def orders(effects: list[Effect]) -> dict[ClientId, MoveOrder]:
 
 def told(effects: list[Effect], operator: ClientId = OPERATOR) -> list[MigrationAnswer]:
     """Return what an operator is answered."""
-    topic = layout.control(US, operator)
-    return [
-        decode_migration_answer(each.payload)
-        for each in effects
-        if isinstance(each, PublishLocally) and each.topic == topic
-    ]
+    return [decode_migration_answer(data) for data in said_to(effects, operator)]
 
 
 def marks(effects: list[Effect]) -> list[bytes]:
